@@ -1,0 +1,1 @@
+//! What the bindings of Tidings share: owned DTOs, one error table, wake and drain, the panic guard

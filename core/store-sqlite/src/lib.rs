@@ -1,0 +1,1 @@
+//! The SQLite store of Tidings: one file, several processes, durable
