@@ -1,1 +1,24 @@
-//! The Store trait of Tidings, a memory store, and the test kit every store must pass
+//! The [`Store`] trait of Tidings, a memory store, and the [test kit](testkit) that every store must pass.
+//!
+//! A store keeps streams, calls, deliveries and timers. Every change is a [`Commit`]: a list of operations that become
+//! visible together or not at all. Several commits are handed over as a group, so that a store can make them durable
+//! with one sync; each still succeeds or fails on its own.
+#![forbid(unsafe_code)]
+
+mod chunk;
+mod commit;
+mod error;
+mod memory;
+mod record;
+mod store;
+pub mod testkit;
+
+pub use chunk::{Chunk, ChunkBuilder, ChunkEvents, Event, Identity, NewEvent};
+pub use commit::{AppendShared, Claimed, Commit, CommitError, Done, Durability, Lease, Op, Refused, Settle};
+pub use error::{StoreError, StoreErrorKind};
+pub use memory::MemoryStore;
+pub use record::{
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Sealed,
+    StreamInfo, StreamKey, Subject, TimerKind, WorkerId,
+};
+pub use store::{Boot, DueTimer, Page, ReadLimits, Store};

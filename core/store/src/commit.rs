@@ -1,0 +1,287 @@
+//! The one way to change a store.
+
+use std::fmt;
+
+use tidings_proto::stream::{Retention, StreamId};
+use tidings_proto::time::{StoreMillis, UnixMillis};
+
+use crate::chunk::{Chunk, NewEvent};
+use crate::error::StoreError;
+use crate::record::{
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, NewDelivery, StreamKey, TimerKind, WorkerId,
+};
+
+/// What a commit survives once it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Durability {
+    /// The end of the process, kill -9 included.
+    #[default]
+    Process,
+    /// Loss of power. Makes everything committed before it survive that as well.
+    Disk,
+}
+
+/// Operations that become visible together or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    /// In this order.
+    pub ops: Vec<Op>,
+    /// What the whole survives.
+    pub durability: Durability,
+}
+
+impl Commit {
+    /// A commit of these operations.
+    pub fn new(durability: Durability, ops: Vec<Op>) -> Self {
+        Self { ops, durability }
+    }
+}
+
+/// One operation. Each says what refuses the whole commit, and what it answers.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Creates an owned stream with claim 1 that starts at 0, for a writer that numbers before the store knows of it.
+    /// Refused: `Exists`. Answers `Done::Nothing`.
+    Create {
+        /// Drawn by the caller.
+        id: StreamId,
+        /// Must be new.
+        key: StreamKey,
+        /// The writer's worker.
+        worker: WorkerId,
+    },
+    /// Takes the right to number the stream, creating the stream if it is new; every older claim is fenced.
+    /// Refused: `Closed`. Answers `Done::Claimed`.
+    Claim {
+        /// Used if the stream is new.
+        new_id: StreamId,
+        /// The stream.
+        key: StreamKey,
+        /// The writer's worker.
+        worker: WorkerId,
+    },
+    /// Appends events that their writer has numbered.
+    /// Refused: `Unknown`, `Fenced` (another claim is newer, or the numbers do not follow), `Closed`. Answers `Done::Nothing`.
+    Append {
+        /// The stream.
+        stream: StreamId,
+        /// The writer's claim.
+        claim: u32,
+        /// One or more chunks whose numbers follow on each other.
+        chunks: Vec<Chunk>,
+        /// Closes the stream after them; the chunks may then be none.
+        close: bool,
+        /// The time now, for `closed_at`.
+        now: StoreMillis,
+    },
+    /// Appends events numbered here, creating the stream if it is new. On an owned stream it takes a shared claim first,
+    /// which fences the writer. Refused: `Closed`. Answers `Done::Appended`.
+    AppendShared(AppendShared),
+    /// Records a call. Refused: `Exists`. Answers `Done::Nothing`.
+    BeginCall(Box<CallRecord>),
+    /// Ends a call that has not ended; clears its timers. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
+    EndCall {
+        /// The call.
+        id: CallId,
+        /// How it ended.
+        outcome: CallOutcome,
+        /// When.
+        at: StoreMillis,
+    },
+    /// Enqueues a delivery as `pending`. Refused: `Exists`. Answers `Done::Nothing`.
+    Enqueue(Box<NewDelivery>),
+    /// Leases deliveries that are due. Never refused. Answers `Done::Leased`.
+    Lease(Lease),
+    /// Ends the lease of one delivery. Refused: `LostLease`. Answers `Done::Nothing`.
+    Settle(Box<Settle>),
+    /// Sets a timer of a call; one of each kind, the last one set counts. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
+    SetTimer {
+        /// The call.
+        call: CallId,
+        /// What it does.
+        kind: TimerKind,
+        /// When.
+        due: StoreMillis,
+    },
+    /// Registers a worker or renews its lease. Never refused. Answers `Done::Nothing`.
+    Heartbeat {
+        /// The worker.
+        worker: WorkerId,
+        /// It counts as gone after this.
+        until: StoreMillis,
+    },
+    /// A worker leaves in order: its leases on deliveries end at once. Never refused. Answers `Done::Nothing`.
+    Leave {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// Applies retention to the streams that need it, a bounded amount of work a call, and forgets finished deliveries,
+    /// ended calls and dead workers that are older than `keep_finished_ms`. Never refused. Answers `Done::Trimmed`.
+    Trim {
+        /// The time now.
+        now: StoreMillis,
+        /// The wall time now, for the age of events.
+        wall: UnixMillis,
+        /// What each stream keeps.
+        retention: Retention,
+        /// How long finished deliveries and ended calls stay readable.
+        keep_finished_ms: i64,
+    },
+}
+
+/// See [`Op::AppendShared`].
+#[derive(Clone, Debug)]
+pub struct AppendShared {
+    /// The stream.
+    pub key: StreamKey,
+    /// Used if the stream is new.
+    pub new_id: StreamId,
+    /// In order.
+    pub events: Vec<NewEvent>,
+    /// Closes the stream after them.
+    pub close: bool,
+    /// The time now, for `closed_at`.
+    pub now: StoreMillis,
+}
+
+/// See [`Op::Lease`].
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    /// Who takes them.
+    pub worker: WorkerId,
+    /// The time now: `pending` and `retrying` deliveries due at or before it are taken, and `leased` ones whose lease ran
+    /// out by then or whose worker is gone.
+    pub now: StoreMillis,
+    /// The lease ends at this.
+    pub until: StoreMillis,
+    /// At most so many, oldest due first.
+    pub limit: u32,
+}
+
+/// See [`Op::Settle`].
+#[derive(Clone, Debug)]
+pub struct Settle {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// From the lease; another token is refused.
+    pub token: u64,
+    /// Where it goes: `retrying` or a final state.
+    pub state: DeliveryState,
+    /// Not before this, for `retrying`.
+    pub due: StoreMillis,
+    /// Whether the attempt counts. It does not when the delivery only waited for a rate limit.
+    pub counts: bool,
+    /// The category of the failure.
+    pub error: Option<String>,
+    /// When.
+    pub at: StoreMillis,
+}
+
+/// What an operation answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Nothing to say.
+    Nothing,
+    /// A claim was taken.
+    Claimed(Claimed),
+    /// Events were numbered.
+    Appended {
+        /// The stream.
+        stream: StreamId,
+        /// Its history.
+        epoch: u32,
+        /// The claim they were numbered under.
+        claim: u32,
+        /// The number of the first.
+        first_seq: u64,
+    },
+    /// Deliveries were leased.
+    Leased(Vec<Delivery>),
+    /// Retention was applied.
+    Trimmed {
+        /// Events evicted.
+        events: u64,
+        /// Whether there is more to do now.
+        more: bool,
+    },
+}
+
+/// A claim that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its history.
+    pub epoch: u32,
+    /// The claim.
+    pub claim: u32,
+    /// The number the first event under it gets.
+    pub next_seq: u64,
+}
+
+/// Why a commit was refused. Nothing of it took effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The thing to create is there already.
+    Exists,
+    /// The thing named is not there.
+    Unknown,
+    /// A newer claim fenced the writer, or its numbers do not follow on what is committed.
+    Fenced {
+        /// The newest claim.
+        claim: u32,
+        /// The number the next event gets.
+        next_seq: u64,
+    },
+    /// The stream is closed.
+    Closed,
+    /// The call has ended.
+    Ended(CallOutcome),
+    /// The lease ran out and somebody else has the delivery, or it is finished.
+    LostLease,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists => f.write_str("it exists already"),
+            Self::Unknown => f.write_str("it does not exist"),
+            Self::Fenced { claim, next_seq } => write!(f, "fenced: claim {claim} goes on at {next_seq}"),
+            Self::Closed => f.write_str("the stream is closed"),
+            Self::Ended(outcome) => write!(f, "the call has ended: {}", outcome.status),
+            Self::LostLease => f.write_str("the lease was lost"),
+        }
+    }
+}
+
+/// Why a commit did not happen.
+#[derive(Clone, Debug)]
+pub enum CommitError {
+    /// Its own conditions did not hold.
+    Refused(Refused),
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl From<StoreError> for CommitError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Refused> for CommitError {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refused) => refused.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommitError {}

@@ -1,0 +1,3 @@
+//! placeholder
+/// Keeps everything in memory.
+pub struct MemoryStore;

@@ -1,0 +1,272 @@
+//! What a store keeps besides events.
+
+use std::fmt;
+
+use bytes::Bytes;
+use tidings_proto::stream::{StreamId, encode_id};
+use tidings_proto::time::{StoreMillis, UnixMillis};
+
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub [u8; 16]);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&encode_id(self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+random_id!(
+    /// A watched tool call.
+    CallId
+);
+random_id!(
+    /// One firing on its way over one route.
+    DeliveryId
+);
+random_id!(
+    /// One hub of one process, from its opening to its end.
+    WorkerId
+);
+
+/// Bytes that a store must seal at rest: secrets, and addresses that may hold some. `Debug` never shows them.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Sealed(pub Bytes);
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed({} bytes)", self.0.len())
+    }
+}
+
+/// Whose a stream is and what it is called there. Every read names the scope and is checked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamKey {
+    /// MCP session, task or principal; opaque text.
+    pub scope: String,
+    /// The stream's name within the scope.
+    pub name: String,
+}
+
+impl StreamKey {
+    /// The key (scope, name).
+    pub fn new(scope: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { scope: scope.into(), name: name.into() }
+    }
+}
+
+/// A stream as the store knows it, committed state only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// Its random identity.
+    pub id: StreamId,
+    /// Whose it is.
+    pub key: StreamKey,
+    /// Its history.
+    pub epoch: u32,
+    /// The newest claim.
+    pub claim: u32,
+    /// Whether the newest claim is one writer's (owned), or everybody's (shared).
+    pub owned: bool,
+    /// The newest claim's worker is known to be gone.
+    pub owner_gone: bool,
+    /// First retained sequence number; `next_seq` when nothing is retained.
+    pub earliest: u64,
+    /// The number the next event gets.
+    pub next_seq: u64,
+    /// When it was closed.
+    pub closed_at: Option<StoreMillis>,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallOutcome {
+    /// `completed`, `failed`, `cancelled` or `timeout`.
+    pub status: String,
+    /// Why, where the status alone does not say (`server_lost`, `shutdown`, `disconnected` …).
+    pub reason: Option<String>,
+}
+
+/// A watched call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRecord {
+    /// Our id of it.
+    pub id: CallId,
+    /// Who asked.
+    pub principal: String,
+    /// The MCP session it came in on, if there is one.
+    pub session: Option<String>,
+    /// The JSON-RPC id as JSON text, its type kept.
+    pub request_id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The accepted notificationConfig as JSON text; holds secrets.
+    pub config: Sealed,
+    /// The stream of its events.
+    pub stream: StreamKey,
+    /// The worker that runs it.
+    pub worker: WorkerId,
+    /// When it began.
+    pub began_at: StoreMillis,
+    /// When it began by the wall clock.
+    pub began_time: UnixMillis,
+    /// How it ended; `None` while it runs. Set only by [`Op::EndCall`](crate::Op::EndCall).
+    pub outcome: Option<CallOutcome>,
+}
+
+/// What a delivery is about. Room for subscriptions (SEP-3415) beside calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// A watched call.
+    Call(CallId),
+    /// A standing subscription, by its id.
+    Subscription(String),
+}
+
+/// Where a delivery stands; the rules are `tidings_proto::delivery`'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeliveryState {
+    /// Waits for its first attempt.
+    Pending,
+    /// A worker has it.
+    Leased,
+    /// Waits for another attempt.
+    Retrying,
+    /// The receiver took it.
+    Delivered,
+    /// Given up: the receiver refused for good, or the attempts are used up.
+    Dead,
+    /// Given up at its deadline.
+    Expired,
+    /// Given up on this route; the firing goes on over the next one.
+    Superseded,
+}
+
+impl DeliveryState {
+    /// All states.
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Leased, Self::Retrying, Self::Delivered, Self::Dead, Self::Expired, Self::Superseded];
+
+    /// The state's name, everywhere.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Leased => "leased",
+            Self::Retrying => "retrying",
+            Self::Delivered => "delivered",
+            Self::Dead => "dead",
+            Self::Expired => "expired",
+            Self::Superseded => "superseded",
+        }
+    }
+
+    /// The state of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// Whether nothing more will happen to the delivery.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Delivered | Self::Dead | Self::Expired | Self::Superseded)
+    }
+}
+
+/// A delivery to enqueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDelivery {
+    /// Its own id.
+    pub id: DeliveryId,
+    /// The firing's id: the `webhook-id`, the same on every attempt and every route.
+    pub event_id: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// On whose behalf.
+    pub principal: String,
+    /// The trigger that fired.
+    pub trigger: String,
+    /// The route's id.
+    pub route_id: String,
+    /// The route as JSON text; holds secrets.
+    pub route: Sealed,
+    /// The routes to try after this one, as a JSON array of such texts; empty when there is none.
+    pub fallback: Sealed,
+    /// The body: what is signed, sent and stored, the same bytes.
+    pub body: Bytes,
+    /// Where the JSON text of the route's id stands in `body`, as start and end, so that a fallback's body differs in nothing else.
+    pub route_at: (u32, u32),
+    /// Not before this.
+    pub due: StoreMillis,
+    /// Given up at this.
+    pub deadline: StoreMillis,
+    /// When it was enqueued.
+    pub created_at: StoreMillis,
+}
+
+/// A delivery in a worker's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// What was enqueued; `due` as last set.
+    pub new: NewDelivery,
+    /// Attempts ended before this lease, counting those a dead worker began.
+    pub attempts: u32,
+    /// The fence: [`Op::Settle`](crate::Op::Settle) must name it.
+    pub token: u64,
+}
+
+/// A delivery as an operator sees it; holds no body, no address and no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliverySummary {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The firing's id.
+    pub event_id: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// On whose behalf.
+    pub principal: String,
+    /// The trigger that fired.
+    pub trigger: String,
+    /// The route's id.
+    pub route_id: String,
+    /// Where it stands.
+    pub state: DeliveryState,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// The category of the last failure, never the receiver's own text.
+    pub last_error: Option<String>,
+    /// Not before this.
+    pub due: StoreMillis,
+    /// Given up at this.
+    pub deadline: StoreMillis,
+}
+
+/// What a timer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TimerKind {
+    /// Ends the call with outcome `timeout`.
+    Timeout,
+}
+
+impl TimerKind {
+    /// The kind's name in a store.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        (name == "timeout").then_some(Self::Timeout)
+    }
+}

@@ -1,0 +1,113 @@
+//! What every store does.
+
+use tidings_proto::stream::StreamId;
+use tidings_proto::time::{StoreMillis, UnixMillis};
+
+use crate::chunk::Chunk;
+use crate::commit::{Commit, CommitError, Done};
+use crate::error::StoreError;
+use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject, TimerKind};
+
+/// The host's boot, as the caller read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Differs from boot to boot.
+    pub id: String,
+    /// Milliseconds since that boot, suspend included; never goes backward.
+    pub now_ms: i64,
+}
+
+/// Bounds of one read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Stop after the chunk with which at least this many events were read.
+    pub events: u32,
+    /// Stop after the chunk with which at least this many bytes were read.
+    pub bytes: u64,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { events: 1_024, bytes: 1 << 20 }
+    }
+}
+
+/// What one read found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The chunks that hold `from` and what follows, in order. The first may begin before `from`.
+    pub chunks: Vec<Chunk>,
+    /// The stream at the moment of reading: chunks and info are of one snapshot.
+    pub info: StreamInfo,
+}
+
+/// A timer that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueTimer {
+    /// The call.
+    pub call: CallId,
+    /// What it does.
+    pub kind: TimerKind,
+    /// When it was due.
+    pub due: StoreMillis,
+}
+
+/// A place that keeps streams, calls, deliveries and timers.
+///
+/// Methods may block on the medium. [`commit`](Self::commit) is called by one thread at a time; reads come from any
+/// thread, beside it and beside each other, and see committed state only. A store that returns an error has changed
+/// nothing, and goes on to work once the cause is gone. A store never panics.
+pub trait Store: Send + Sync + 'static {
+    /// Does a group of commits in order, each wholly or not at all, and makes them as durable as the most demanding one
+    /// asks. A commit sees those before it. Answers one result for each, in order; the `Done`s of one commit are one for
+    /// each operation, in order. If the medium fails, none of the group took effect and each answers that failure.
+    fn commit(&self, group: &[Commit]) -> Vec<Result<Vec<Done>, CommitError>>;
+
+    /// The number to add to `boot.now_ms` to stand on the store's timeline: the same for every process of one boot, and
+    /// such that the timeline never runs backward over reboots. `wall` anchors a boot that the store has not seen.
+    fn timeline(&self, boot: &Boot, wall: UnixMillis) -> Result<i64, StoreError>;
+
+    /// The stream of that key.
+    fn stream(&self, key: &StreamKey) -> Result<Option<StreamInfo>, StoreError>;
+
+    /// The stream of that id.
+    fn stream_by_id(&self, id: StreamId) -> Result<Option<StreamInfo>, StoreError>;
+
+    /// The first sequence number of the first claim after `claim`, if there is a newer claim.
+    fn next_claim_first(&self, id: StreamId, claim: u32) -> Result<Option<u64>, StoreError>;
+
+    /// Events from `from` on (from the earliest retained one, if that is later), with the stream's info of the same
+    /// snapshot. `None`: no such stream.
+    fn read(&self, id: StreamId, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError>;
+
+    /// The call of that id.
+    fn call(&self, id: CallId) -> Result<Option<CallRecord>, StoreError>;
+
+    /// Calls that have not ended and whose worker is gone: its lease ran out by `now`, or the store knows that its
+    /// process died.
+    fn lost_calls(&self, now: StoreMillis, limit: u32) -> Result<Vec<CallRecord>, StoreError>;
+
+    /// Timers due at or before `now`, oldest first.
+    fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError>;
+
+    /// The earliest moment at which a timer or a delivery that nobody holds is due.
+    fn next_due(&self) -> Result<Option<StoreMillis>, StoreError>;
+
+    /// Deliveries about a subject, or all; in any state, or in one; oldest first.
+    fn deliveries(
+        &self,
+        subject: Option<&Subject>,
+        state: Option<DeliveryState>,
+        limit: u32,
+    ) -> Result<Vec<DeliverySummary>, StoreError>;
+
+    /// A number that differs from the last answer when another process has committed since. Cheap enough to ask every
+    /// few milliseconds. A store of one process only answers 0.
+    fn version(&self) -> Result<u64, StoreError>;
+
+    /// Whether other processes may use the same store at the same time.
+    fn is_shared(&self) -> bool;
+
+    /// Flushes and lets go of the medium. Later calls answer `Closed`.
+    fn close(&self) -> Result<(), StoreError>;
+}
