@@ -1,0 +1,7 @@
+//! Ids: those that clients give to requests, and our own.
+
+mod own;
+mod request;
+
+pub use own::{CallId, EventId, IdError};
+pub use request::{RequestId, RequestIdError};
