@@ -84,10 +84,7 @@ pub(crate) fn members(object: &RawValue) -> Result<Vec<(Vec<u8>, &RawValue)>, se
 }
 
 /// Hands each member of the object in `text` to `visit`, in order, duplicates included.
-pub(crate) fn each_member<'a>(
-    text: &'a str,
-    visit: impl FnMut(&[u8], &'a RawValue),
-) -> Result<(), serde_json::Error> {
+pub(crate) fn each_member<'a>(text: &'a str, visit: impl FnMut(&[u8], &'a RawValue)) -> Result<(), serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
     Members(visit).deserialize(&mut reader)?;
     reader.end()

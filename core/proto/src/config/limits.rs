@@ -1,0 +1,68 @@
+//! Limits on a config.
+
+/// What the operator allows a config to hold. The defaults are those of the design, section 5, and of the config's
+/// JSON Schema; lengths of text count Unicode characters, as in JSON Schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigLimits {
+    /// The whole text, in bytes.
+    pub max_bytes: usize,
+    /// How deep arrays and objects nest; a config that uses all of the schema needs 8.
+    pub max_depth: usize,
+    /// Routes in a config.
+    pub max_routes: usize,
+    /// Triggers in a route.
+    pub max_triggers: usize,
+    /// Static headers of a route.
+    pub max_headers: usize,
+    /// Characters in an endpoint.
+    pub max_endpoint_chars: usize,
+    /// Characters in a `fifoKey`.
+    pub max_key_chars: usize,
+    /// The least `deadlineMs`, in milliseconds.
+    pub min_deadline_ms: u64,
+    /// Refuses a webhook route without a secret of its own.
+    pub require_secret: bool,
+    /// The route types that the server supports; `None` takes any.
+    pub route_types: Option<Vec<String>>,
+}
+
+impl Default for ConfigLimits {
+    /// The documented limits, and no route type: nothing of a draft is on unless it is named.
+    fn default() -> Self {
+        Self {
+            max_bytes: 16 * 1024,
+            max_depth: 16,
+            max_routes: 8,
+            max_triggers: 16,
+            max_headers: 16,
+            max_endpoint_chars: 2048,
+            max_key_chars: 128,
+            min_deadline_ms: 1000,
+            require_secret: false,
+            route_types: Some(Vec::new()),
+        }
+    }
+}
+
+impl ConfigLimits {
+    /// No limits: for reading back what was accepted once, under limits that may have been wider than today's.
+    pub fn stored() -> Self {
+        Self {
+            max_bytes: usize::MAX,
+            max_depth: usize::MAX,
+            max_routes: usize::MAX,
+            max_triggers: usize::MAX,
+            max_headers: usize::MAX,
+            max_endpoint_chars: usize::MAX,
+            max_key_chars: usize::MAX,
+            min_deadline_ms: 0,
+            require_secret: false,
+            route_types: None,
+        }
+    }
+
+    /// The documented limits for a server that supports `route_types`.
+    pub fn for_route_types<S: Into<String>>(route_types: impl IntoIterator<Item = S>) -> Self {
+        Self { route_types: Some(route_types.into_iter().map(Into::into).collect()), ..Self::default() }
+    }
+}

@@ -1,0 +1,230 @@
+//! The rules of a config, member by member.
+
+use super::checks::{ConfigChecks, Violation};
+use super::fault::{Faults, rule};
+use super::limits::ConfigLimits;
+use super::read::{Node, Object, Reader, member_path, quoted};
+use super::{NotificationConfig, Route, Sensitive};
+use crate::json;
+use crate::trigger::Trigger;
+use crate::wire::sep992::{NOTIFICATION_CONFIG, ROUTE_SIGNAL, ROUTE_WEBHOOK};
+
+/// Known members that this version refuses rather than ignores, so that nobody relies on what does not happen.
+const NOT_YET_OF_CONFIG: [&str; 1] = ["group"];
+const NOT_YET_OF_ROUTE: [&str; 3] = ["batch", "redact", "publicKey"];
+const NOT_YET_OF_TRIGGER: [&str; 5] = ["when", "elapsedMs", "everyMs", "group", "on"];
+
+const MAX_ID_CHARS: usize = 128;
+
+pub(super) fn config(
+    raw: &[u8],
+    limits: &ConfigLimits,
+    checks: &dyn ConfigChecks,
+) -> Result<NotificationConfig, Faults> {
+    let text = bounded_json(raw, limits)?;
+    let value = json::check(text).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        Faults::one(rule::MALFORMED_JSON, format!("{NOTIFICATION_CONFIG} is not valid JSON at {place}"))
+    })?;
+    let mut rules = Rules { reader: Reader::default(), limits, checks };
+    let config = rules.config(&Node { path: String::new(), name: NOTIFICATION_CONFIG, value });
+    match config {
+        Some(config) if rules.reader.faults.total() == 0 => Ok(config),
+        _ => Err(rules.reader.faults),
+    }
+}
+
+/// The bounds that keep all further work small, before anything is read.
+fn bounded_json<'a>(raw: &'a [u8], limits: &ConfigLimits) -> Result<&'a str, Faults> {
+    if raw.len() > limits.max_bytes {
+        let message =
+            format!("{NOTIFICATION_CONFIG} has {} bytes, at most {} are allowed", raw.len(), limits.max_bytes);
+        return Err(Faults::one(rule::TOO_LARGE, message));
+    }
+    let text = core::str::from_utf8(raw)
+        .map_err(|_| Faults::one(rule::MALFORMED_JSON, format!("{NOTIFICATION_CONFIG} is not UTF-8")))?;
+    let depth = json::depth(text);
+    if depth > limits.max_depth {
+        let message = format!("{NOTIFICATION_CONFIG} nests {depth} deep, at most {} is allowed", limits.max_depth);
+        return Err(Faults::one(rule::TOO_DEEP, message));
+    }
+    Ok(text)
+}
+
+struct Rules<'c> {
+    reader: Reader,
+    limits: &'c ConfigLimits,
+    checks: &'c dyn ConfigChecks,
+}
+
+impl Rules<'_> {
+    /// `None` only with a fault noted; the reverse need not hold.
+    fn config(&mut self, node: &Node<'_>) -> Option<NotificationConfig> {
+        let object = self.reader.object(node)?;
+        let routes = self.routes(&object);
+        let timeout_ms = object.get("timeoutMs").and_then(|node| self.reader.integer(&node, 1));
+        self.refuse_not_yet(&object, &NOT_YET_OF_CONFIG);
+        Some(NotificationConfig { routes: routes?, timeout_ms })
+    }
+
+    fn routes(&mut self, object: &Object<'_>) -> Option<Vec<Route>> {
+        let node = self.reader.required(object, "routes")?;
+        let nodes = self.reader.list(&node, "route", self.limits.max_routes)?;
+        let mut ids: Vec<String> = Vec::with_capacity(nodes.len());
+        let mut routes = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            routes.extend(self.route(&node, &mut ids));
+        }
+        Some(routes)
+    }
+
+    fn route(&mut self, node: &Node<'_>, ids: &mut Vec<String>) -> Option<Route> {
+        let object = self.reader.object(node)?;
+        // Each member is read before the first missing one ends the route, so that all faults are found.
+        let id = self.id(&object, ids);
+        let kind = self.kind(&object);
+        let endpoint = self.endpoint(&object, kind.as_deref());
+        let triggers = self.triggers(&object);
+        let secret = self.secret(&object, kind.as_deref());
+        let headers = self.headers(&object);
+        let deadline_ms =
+            object.get("deadlineMs").and_then(|node| self.reader.integer(&node, self.limits.min_deadline_ms));
+        let fifo_key = object.get("fifoKey").and_then(|node| self.reader.short_text(&node, self.limits.max_key_chars));
+        self.refuse_not_yet(&object, &NOT_YET_OF_ROUTE);
+        Some(Route { id: id?, kind: kind?, endpoint, triggers: triggers?, secret, headers, deadline_ms, fifo_key })
+    }
+
+    fn id(&mut self, object: &Object<'_>, ids: &mut Vec<String>) -> Option<String> {
+        let node = self.reader.required(object, "id")?;
+        let id = self.reader.text(&node)?;
+        if id.is_empty() || id.len() > MAX_ID_CHARS || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let message = format!("id must be 1 to {MAX_ID_CHARS} visible ASCII characters");
+            self.reader.fault(&node, rule::PATTERN, message);
+            return None;
+        }
+        if ids.contains(&id) {
+            let message = format!("id {} is used by an earlier route", quoted(&id));
+            self.reader.fault(&node, rule::DUPLICATE_ID, message);
+            return None;
+        }
+        ids.push(id.clone());
+        Some(id)
+    }
+
+    /// The route's type if the server supports it.
+    fn kind(&mut self, object: &Object<'_>) -> Option<String> {
+        let node = self.reader.required(object, "type")?;
+        let kind = self.reader.text(&node)?;
+        match &self.limits.route_types {
+            Some(supported) if !supported.contains(&kind) => {
+                let supported = if supported.is_empty() { "none".into() } else { supported.join(", ") };
+                let message = format!("type {} is not supported; supported: {supported}", quoted(&kind));
+                self.reader.fault(&node, rule::UNSUPPORTED_TYPE, message);
+                None
+            }
+            _ => Some(kind),
+        }
+    }
+
+    /// Without a supported type only the shape can be checked.
+    fn endpoint(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<String> {
+        let node = match kind {
+            Some(ROUTE_WEBHOOK) => self.reader.required(object, "endpoint")?,
+            _ => object.get("endpoint")?,
+        };
+        if kind == Some(ROUTE_SIGNAL) {
+            let message = "endpoint is not allowed on a signal route: it goes to the local peer only";
+            self.reader.fault(&node, rule::NOT_ALLOWED, message);
+            return None;
+        }
+        let endpoint = self.reader.short_text(&node, self.limits.max_endpoint_chars)?;
+        if let Err(violation) = self.checks.endpoint(kind?, &endpoint) {
+            self.violation(node.path, violation);
+        }
+        Some(endpoint)
+    }
+
+    fn triggers(&mut self, object: &Object<'_>) -> Option<Vec<Trigger>> {
+        let node = self.reader.required(object, "triggers")?;
+        let nodes = self.reader.list(&node, "trigger", self.limits.max_triggers)?;
+        Some(nodes.iter().filter_map(|node| self.trigger(node)).collect())
+    }
+
+    fn trigger(&mut self, node: &Node<'_>) -> Option<Trigger> {
+        if json::Kind::of(node.value.get()) == Some(json::Kind::Object) {
+            self.object_trigger(node);
+            return None;
+        }
+        self.reader.text(node).map(|name| Trigger::from_name(&name))
+    }
+
+    /// Conditions, times and aggregates: SEP-992's future work.
+    fn object_trigger(&mut self, node: &Node<'_>) {
+        let Some(object) = self.reader.object(node) else { return };
+        match NOT_YET_OF_TRIGGER.into_iter().find_map(|name| object.get(name)) {
+            Some(member) => {
+                let message = format!("a trigger object with {} is not yet supported", member.name);
+                self.reader.fault(&member, rule::NOT_YET_SUPPORTED, message);
+            }
+            None => {
+                let message = "a trigger object needs one of on, elapsedMs, everyMs, group";
+                self.reader.fault(node, rule::MISSING, message);
+            }
+        }
+    }
+
+    fn secret(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<Sensitive> {
+        let Some(node) = object.get("secret") else {
+            if self.limits.require_secret && kind == Some(ROUTE_WEBHOOK) {
+                let message = "secret is required on a webhook route by this server";
+                self.reader.faults.push(object.path.as_str(), rule::SECRET_REQUIRED, message);
+            }
+            return None;
+        };
+        let secret = self.reader.text(&node)?;
+        if let Err(violation) = self.checks.secret(&secret) {
+            self.violation(node.path, violation);
+        }
+        Some(Sensitive::new(secret))
+    }
+
+    fn headers(&mut self, object: &Object<'_>) -> Vec<(String, Sensitive)> {
+        let Some(node) = object.get("headers") else { return Vec::new() };
+        let Some(object) = self.reader.object(&node) else { return Vec::new() };
+        let (count, max) = (object.members.len(), self.limits.max_headers);
+        if count > max {
+            let message = format!("headers has {count} members, at most {max} are allowed");
+            self.reader.fault(&node, rule::TOO_MANY, message);
+            return Vec::new();
+        }
+        let mut headers: Vec<(String, Sensitive)> = Vec::with_capacity(count);
+        for (name, value) in object.members {
+            let node = Node { path: member_path(&node.path, &name), name: "header value", value };
+            let Ok(name) = String::from_utf8(name) else {
+                self.reader.fault(&node, rule::NOT_UNICODE, "a header name must not contain a lone surrogate");
+                continue;
+            };
+            let Some(value) = self.reader.text(&node) else { continue };
+            if headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(&name)) {
+                let message = "a header name may be used once, without regard to case";
+                self.reader.fault(&node, rule::DUPLICATE_HEADER, message);
+            }
+            if let Err(violation) = self.checks.header(&name, &value) {
+                self.violation(node.path, violation);
+            }
+            headers.push((name, Sensitive::new(value)));
+        }
+        headers
+    }
+
+    fn refuse_not_yet(&mut self, object: &Object<'_>, names: &[&'static str]) {
+        for node in names.iter().filter_map(|name| object.get(name)) {
+            let message = format!("{} is not yet supported", node.name);
+            self.reader.fault(&node, rule::NOT_YET_SUPPORTED, message);
+        }
+    }
+
+    fn violation(&mut self, path: String, violation: Violation) {
+        self.reader.faults.push(path, violation.rule, violation.message);
+    }
+}

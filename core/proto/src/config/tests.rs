@@ -1,0 +1,470 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Stands for the operator's checks; what it refuses is told by the value itself.
+struct Checks;
+
+impl ConfigChecks for Checks {
+    fn endpoint(&self, route_type: &str, endpoint: &str) -> Result<(), Violation> {
+        match (route_type, endpoint) {
+            ("webhook", url) if !url.starts_with("https://") || url.contains('@') => {
+                Err(("endpoint_refused", "endpoint must be a public https URL".to_owned()).into())
+            }
+            ("message", name) if name != "session-2" => Err(("policy", "endpoint is not open".to_owned()).into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn secret(&self, secret: &str) -> Result<(), Violation> {
+        let ok = secret.starts_with("whsec_");
+        if ok { Ok(()) } else { Err(("secret_malformed", "secret must begin with whsec_".to_owned()).into()) }
+    }
+
+    fn header(&self, name: &str, value: &str) -> Result<(), Violation> {
+        let ok = name.is_ascii() && !name.contains(['\r', '\n']) && value.bytes().all(|b| (32..127).contains(&b));
+        if ok { Ok(()) } else { Err(("header_refused", "header must be visible ASCII".to_owned()).into()) }
+    }
+}
+
+fn limits() -> ConfigLimits {
+    ConfigLimits::for_route_types(["webhook", "message", "signal"])
+}
+
+fn parse(text: &str) -> Result<NotificationConfig, Faults> {
+    NotificationConfig::parse(text.as_bytes(), &limits(), &Checks)
+}
+
+/// A config with one webhook route that has `more` after its required members.
+fn webhook(more: &str) -> String {
+    format!(r#"{{"routes":[{{"id":"p","type":"webhook","endpoint":"https://h","triggers":["completed"]{more}}}]}}"#)
+}
+
+/// Where and which.
+fn faults(text: &str) -> Vec<(String, &'static str)> {
+    let faults = parse(text).expect_err(text);
+    assert_eq!(faults.total(), faults.listed().len());
+    faults.listed().iter().map(|fault| (fault.path.clone(), fault.rule)).collect()
+}
+
+fn assert_faults(text: &str, want: &[(&str, &str)]) {
+    let got = faults(text);
+    let got: Vec<_> = got.iter().map(|(path, rule)| (path.as_str(), *rule)).collect();
+    assert_eq!(got, want, "{text}");
+}
+
+#[test]
+fn the_example_of_sep_992_is_accepted_as_it_stands() {
+    let config = parse(
+        r#"{
+      "routes": [
+        {
+          "id": "primary",
+          "type": "webhook",
+          "endpoint": "https://example.com/notifications",
+          "triggers": ["completed", "failed"]
+        }
+      ]
+    }"#,
+    )
+    .unwrap();
+    assert_eq!(config.timeout_ms, None);
+    assert_eq!(config.route_ids().collect::<Vec<_>>(), ["primary"]);
+    let route = &config.routes[0];
+    assert_eq!(route.kind, "webhook");
+    assert_eq!(route.endpoint.as_deref(), Some("https://example.com/notifications"));
+    assert_eq!(route.triggers, [Trigger::Completed, Trigger::Failed]);
+    assert!(route.secret.is_none() && route.headers.is_empty());
+    assert!(route.deadline_ms.is_none() && route.fifo_key.is_none());
+    assert!(config.ignored_triggers().is_empty());
+}
+
+#[test]
+fn everything_that_is_served_is_read() {
+    let config = parse(
+        r#"{"timeoutMs":1e3,"future":{"routes":[]},"routes":[
+            {"id":"!~","type":"webhook","endpoint":"https://h/x?token=t","triggers":["timeout","cancelled"],
+             "secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","headers":{"X-B":"2","X-A":"1"},
+             "deadlineMs":1000,"fifoKey":"k","x":null},
+            {"id":"m","type":"message","endpoint":"session-2","triggers":["streaming","io.tidings/disconnected"]},
+            {"id":"s","type":"signal","triggers":["completed"]}]}"#,
+    )
+    .unwrap();
+    assert_eq!(config.timeout_ms, Some(1000));
+    assert_eq!(config.route_ids().collect::<Vec<_>>(), ["!~", "m", "s"]);
+    let route = &config.routes[0];
+    assert_eq!(route.secret.as_ref().unwrap().expose(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let headers: Vec<_> = route.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    assert_eq!(headers, [("X-B", "2"), ("X-A", "1")]);
+    assert_eq!((route.deadline_ms, route.fifo_key.as_deref()), (Some(1000), Some("k")));
+    assert_eq!(config.routes[1].triggers, [Trigger::Streaming, Trigger::Disconnected]);
+    assert_eq!(config.routes[2].endpoint, None);
+}
+
+#[test]
+fn unknown_triggers_are_kept_and_named_once() {
+    let config = parse(
+        r#"{"routes":[{"id":"a","type":"message","triggers":["paused","completed","com.example/x","paused"]},
+                      {"id":"b","type":"message","triggers":["Completed","com.example/x"]}]}"#,
+    )
+    .unwrap();
+    assert_eq!(config.ignored_triggers(), ["paused", "com.example/x", "Completed"]);
+    assert_eq!(config.routes[0].triggers.len(), 4);
+}
+
+/// Field report B31.
+#[test]
+fn one_unsupported_type_anywhere_rejects_the_whole() {
+    assert_faults(
+        r#"{"routes":[{"id":"p","type":"pager","triggers":["completed"]}]}"#,
+        &[("/routes/0/type", "unsupported_type")],
+    );
+    let only_webhook = ConfigLimits::for_route_types(["webhook"]);
+    let text = r#"{"routes":[{"id":"a","type":"webhook","endpoint":"https://h","triggers":["completed"]},
+                             {"id":"b","type":"signal","triggers":["completed"]}]}"#;
+    let faults = NotificationConfig::parse(text.as_bytes(), &only_webhook, &Checks).unwrap_err();
+    assert_eq!(faults.total(), 1);
+    assert_eq!(faults.listed()[0].path, "/routes/1/type");
+    assert_eq!(faults.listed()[0].message, "type \"signal\" is not supported; supported: webhook");
+    let nothing = NotificationConfig::parse(webhook("").as_bytes(), &ConfigLimits::default(), &Checks).unwrap_err();
+    assert_eq!(nothing.listed()[0].message, "type \"webhook\" is not supported; supported: none");
+}
+
+/// Field report B31.
+#[test]
+fn empty_lists_and_duplicate_ids_are_refused() {
+    assert_faults(r#"{"routes":[]}"#, &[("/routes", "empty")]);
+    assert_faults(
+        r#"{"routes":[{"id":"a","type":"message","triggers":[]},
+                      {"id":"a","type":"message","triggers":["completed"]},
+                      {"id":"A","type":"message","triggers":["completed"]}]}"#,
+        &[("/routes/0/triggers", "empty"), ("/routes/1/id", "duplicate_id")],
+    );
+}
+
+#[test]
+fn wrong_json_types_are_named_each() {
+    for text in ["null", "true", "7", r#""x""#, "[]", r#"[{"routes":[]}]"#] {
+        assert_faults(text, &[("", "wrong_type")]);
+    }
+    assert_faults("{}", &[("", "missing")]);
+    assert_faults(r#"{"routes":{}}"#, &[("/routes", "wrong_type")]);
+    assert_faults(r#"{"routes":null,"timeoutMs":"1"}"#, &[("/routes", "wrong_type"), ("/timeoutMs", "wrong_type")]);
+    assert_faults(
+        r#"{"routes":["a",{"id":1,"type":2,"endpoint":3,"triggers":4,"secret":5,"headers":6,"deadlineMs":"7",
+            "fifoKey":8},{"id":"a","type":"message","triggers":[true,[],null,1]},{}]}"#,
+        &[
+            ("/routes/0", "wrong_type"),
+            ("/routes/1/id", "wrong_type"),
+            ("/routes/1/type", "wrong_type"),
+            ("/routes/1/endpoint", "wrong_type"),
+            ("/routes/1/triggers", "wrong_type"),
+            ("/routes/1/secret", "wrong_type"),
+            ("/routes/1/headers", "wrong_type"),
+            ("/routes/1/deadlineMs", "wrong_type"),
+            ("/routes/1/fifoKey", "wrong_type"),
+            ("/routes/2/triggers/0", "wrong_type"),
+            ("/routes/2/triggers/1", "wrong_type"),
+            ("/routes/2/triggers/2", "wrong_type"),
+            ("/routes/2/triggers/3", "wrong_type"),
+            ("/routes/3", "missing"),
+            ("/routes/3", "missing"),
+            ("/routes/3", "missing"),
+        ],
+    );
+    let message = &parse(r#"{"routes":{}}"#).unwrap_err().listed()[0].message.clone();
+    assert_eq!(message, "routes must be an array, not an object");
+}
+
+#[test]
+fn ids_are_one_to_128_visible_ascii_characters() {
+    for (id, ok) in [
+        ("a".repeat(128), true),
+        ("!~".into(), true),
+        ("a".repeat(129), false),
+        (String::new(), false),
+        ("a b".into(), false),
+        (r"a\n".into(), false),
+        ("é".into(), false),
+        (r"\u007f".into(), false),
+        (r"\u0061".into(), true),
+    ] {
+        let text = format!(r#"{{"routes":[{{"id":"{id}","type":"message","triggers":["completed"]}}]}}"#);
+        match parse(&text) {
+            Ok(_) => assert!(ok, "{id}"),
+            Err(_) => {
+                assert!(!ok, "{id}");
+                assert_faults(&text, &[("/routes/0/id", "pattern")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn endpoints_follow_their_type() {
+    let route = |kind: &str, endpoint: &str| {
+        format!(r#"{{"routes":[{{"id":"a","type":"{kind}","triggers":["completed"]{endpoint}}}]}}"#)
+    };
+    assert_faults(&route("webhook", ""), &[("/routes/0", "missing")]);
+    assert_faults(&route("webhook", r#","endpoint":"https://u:p@h/""#), &[("/routes/0/endpoint", "endpoint_refused")]);
+    assert_faults(&route("webhook", r#","endpoint":"""#), &[("/routes/0/endpoint", "endpoint_refused")]);
+    assert_faults(&route("webhook", r#","endpoint":null"#), &[("/routes/0/endpoint", "wrong_type")]);
+    assert_faults(&route("message", r#","endpoint":"other""#), &[("/routes/0/endpoint", "policy")]);
+    assert_faults(&route("signal", r#","endpoint":"4711""#), &[("/routes/0/endpoint", "not_allowed")]);
+    assert!(parse(&route("message", "")).is_ok());
+    assert!(parse(&route("signal", "")).is_ok());
+    // A URL at the limit is 2048 characters, 8 of them the scheme.
+    let url = |extra: usize| format!(r#","endpoint":"https://{}""#, "é".repeat(2040 + extra));
+    assert!(parse(&route("webhook", &url(0))).is_ok());
+    assert_faults(&route("webhook", &url(1)), &[("/routes/0/endpoint", "too_long")]);
+}
+
+#[test]
+fn secrets_are_checked_and_may_be_required() {
+    assert_faults(&webhook(r#","secret":"hunter2""#), &[("/routes/0/secret", "secret_malformed")]);
+    let strict = ConfigLimits { require_secret: true, ..limits() };
+    let parse_strict = |text: &str| NotificationConfig::parse(text.as_bytes(), &strict, &Checks);
+    let faults = parse_strict(&webhook("")).unwrap_err();
+    assert_eq!((faults.total(), faults.listed()[0].rule), (1, "secret_required"));
+    assert!(parse_strict(&webhook(r#","secret":"whsec_x""#)).is_ok());
+    assert!(parse_strict(r#"{"routes":[{"id":"m","type":"message","triggers":["failed"]}]}"#).is_ok());
+}
+
+/// Field report B59: refused when configured, and nothing of the value comes back.
+#[test]
+fn headers_are_checked_and_never_echoed() {
+    for value in [r"abc\r\nX-Admin: 1", r"abc\n", r"abc\u0000", "tokén"] {
+        let text = webhook(&format!(r#","headers":{{"Authorization":"{value}"}}"#));
+        assert_faults(&text, &[("/routes/0/headers/Authorization", "header_refused")]);
+        assert!(!format!("{:?}", parse(&text)).contains("abc"));
+    }
+    assert_faults(&webhook(r#","headers":{"X\r\nY":"v"}"#), &[("/routes/0/headers", "header_refused")]);
+    assert_faults(&webhook(r#","headers":{"a/b":1}"#), &[("/routes/0/headers/a~1b", "wrong_type")]);
+    assert_faults(&webhook(r#","headers":{"X-A":"1","x-a":"2"}"#), &[("/routes/0/headers/x-a", "duplicate_header")]);
+    assert_faults(&webhook(r#","headers":{"\ud800":"1"}"#), &[("/routes/0/headers", "not_unicode")]);
+    let many = |n: usize| {
+        let members: Vec<_> = (0..n).map(|i| format!(r#""X-{i}":"v""#)).collect();
+        webhook(&format!(r#","headers":{{{}}}"#, members.join(",")))
+    };
+    assert!(parse(&many(16)).is_ok());
+    assert_faults(&many(17), &[("/routes/0/headers", "too_many")]);
+}
+
+#[test]
+fn numbers_and_keys_have_their_bounds() {
+    for (more, want) in [
+        (r#","deadlineMs":999"#, ("/routes/0/deadlineMs", "too_small")),
+        (r#","deadlineMs":-5"#, ("/routes/0/deadlineMs", "too_small")),
+        (r#","deadlineMs":1000.5"#, ("/routes/0/deadlineMs", "wrong_type")),
+        (r#","deadlineMs":1e400"#, ("/routes/0/deadlineMs", "too_big")),
+        (r#","deadlineMs":9007199254740992"#, ("/routes/0/deadlineMs", "too_big")),
+        (r#","deadlineMs":null"#, ("/routes/0/deadlineMs", "wrong_type")),
+        (r#","fifoKey":"\ud800""#, ("/routes/0/fifoKey", "not_unicode")),
+    ] {
+        assert_faults(&webhook(more), &[want]);
+    }
+    assert_faults(&webhook("").replacen('{', r#"{"timeoutMs":0,"#, 1), &[("/timeoutMs", "too_small")]);
+    assert!(parse(&webhook(&format!(r#","fifoKey":"{}""#, "é".repeat(128)))).is_ok());
+    assert_faults(&webhook(&format!(r#","fifoKey":"{}""#, "k".repeat(129))), &[("/routes/0/fifoKey", "too_long")]);
+}
+
+#[test]
+fn what_comes_later_is_refused_by_name() {
+    assert_faults(
+        r#"{"group":"g","routes":[{"id":"a","type":"webhook","endpoint":"https://h","batch":{},"redact":[],
+            "publicKey":{},"triggers":["completed",{"on":"completed","when":[]},{"elapsedMs":1},{"everyMs":10000},
+            {"group":"g","all":2},{"on":"failed"},{"x":1}]}]}"#,
+        &[
+            ("/routes/0/triggers/1/when", "not_yet_supported"),
+            ("/routes/0/triggers/2/elapsedMs", "not_yet_supported"),
+            ("/routes/0/triggers/3/everyMs", "not_yet_supported"),
+            ("/routes/0/triggers/4/group", "not_yet_supported"),
+            ("/routes/0/triggers/5/on", "not_yet_supported"),
+            ("/routes/0/triggers/6", "missing"),
+            ("/routes/0/batch", "not_yet_supported"),
+            ("/routes/0/redact", "not_yet_supported"),
+            ("/routes/0/publicKey", "not_yet_supported"),
+            ("/group", "not_yet_supported"),
+        ],
+    );
+    assert_eq!(parse(&webhook(r#","batch":{}"#)).unwrap_err().listed()[0].message, "batch is not yet supported");
+}
+
+#[test]
+fn members_named_twice_are_refused_where_they_are_read() {
+    assert_faults(
+        r#"{"routes":[{"id":"a","\u0069d":"b","type":"message","triggers":["failed"],"headers":{"X":"1","X":"1"}}],
+            "a":1,"a":2,"a":3,"routes":[]}"#,
+        &[
+            ("/a", "duplicate_key"),
+            ("/routes", "duplicate_key"),
+            ("/routes/0/id", "duplicate_key"),
+            ("/routes/0/headers/X", "duplicate_key"),
+        ],
+    );
+    // Inside what is ignored nothing is read, so nothing is ambiguous.
+    assert!(parse(&webhook(r#","x":{"a":1,"a":2}"#)).is_ok());
+}
+
+/// Field report B59: 10,000 routes in one call.
+#[test]
+fn long_lists_are_one_fault() {
+    let wide = ConfigLimits { max_bytes: usize::MAX, ..limits() };
+    let text = format!(r#"{{"routes":[{}{{}}]}}"#, "{},".repeat(9_999));
+    let faults = NotificationConfig::parse(text.as_bytes(), &wide, &Checks).unwrap_err();
+    assert_eq!(faults.total(), 1);
+    assert_eq!(faults.listed()[0].message, "routes has 10000 elements, at most 8 are allowed");
+    assert_faults(&text, &[("", "too_large")]);
+
+    let route = |i: usize| format!(r#"{{"id":"r{i}","type":"message","triggers":["completed"]}}"#);
+    let routes = |n: usize| format!(r#"{{"routes":[{}]}}"#, (0..n).map(route).collect::<Vec<_>>().join(","));
+    assert!(parse(&routes(8)).is_ok());
+    assert_faults(&routes(9), &[("/routes", "too_many")]);
+
+    let triggers = |n: usize| webhook("").replace("\"completed\"", &vec!["\"failed\""; n].join(","));
+    assert!(parse(&triggers(16)).is_ok());
+    assert_faults(&triggers(17), &[("/routes/0/triggers", "too_many")]);
+}
+
+#[test]
+fn size_and_depth_are_bounded_before_anything_is_read() {
+    let padded = |size: usize| {
+        let text = webhook("");
+        format!("{text}{}", " ".repeat(size - text.len()))
+    };
+    assert!(parse(&padded(16_384)).is_ok());
+    assert_faults(&padded(16_385), &[("", "too_large")]);
+    let message = &parse(&padded(16_385)).unwrap_err().listed()[0].message.clone();
+    assert_eq!(message, "notificationConfig has 16385 bytes, at most 16384 are allowed");
+
+    let nested =
+        |depth: usize| webhook("").replacen('{', &format!(r#"{{"x":{}{},"#, "[".repeat(depth), "]".repeat(depth)), 1);
+    assert!(parse(&nested(15)).is_ok());
+    assert_faults(&nested(16), &[("", "too_deep")]);
+    assert_faults(&nested(8_000), &[("", "too_deep")]);
+    assert_faults(&"[".repeat(16_384), &[("", "too_deep")]);
+    assert_faults(&r#"{"routes":"#.repeat(1_600), &[("", "too_deep")]);
+
+    let unbounded = NotificationConfig::parse("[".repeat(1_000_000).as_bytes(), &ConfigLimits::stored(), &Checks);
+    assert_eq!(unbounded.unwrap_err().listed()[0].rule, "malformed_json");
+}
+
+#[test]
+fn text_that_is_no_json_is_one_fault() {
+    for text in
+        ["", " ", "{", r#"{"routes":[}"#, r#"{"routes":[]}x"#, "{'routes':[]}", r#"{"routes":[],}"#, "\u{feff}{}"]
+    {
+        assert_faults(text, &[("", "malformed_json")]);
+    }
+    let faults = NotificationConfig::parse(b"{\"routes\":\"\xff\"}", &limits(), &Checks).unwrap_err();
+    assert_eq!(faults.listed()[0].rule, "malformed_json");
+    // The message tells the place and nothing of the text.
+    let message = parse(r#"{"secret":"whsec_hunter2" hunter2}"#).unwrap_err().listed()[0].message.clone();
+    assert_eq!(message, "notificationConfig is not valid JSON at line 1, column 27");
+}
+
+#[test]
+fn twenty_faults_are_listed_and_all_are_counted() {
+    let route = r#"{"id":1,"type":1,"triggers":1}"#;
+    let text = format!(r#"{{"routes":[{}]}}"#, [route; 8].join(","));
+    let faults = parse(&text).unwrap_err();
+    assert_eq!((faults.listed().len(), faults.total()), (20, 24));
+    let json: serde_json::Value = serde_json::from_str(&faults.to_json()).unwrap();
+    assert_eq!(json["faults"].as_array().unwrap().len(), 20);
+    assert_eq!(json["total"], 24);
+    assert_eq!(json["faults"][19]["path"], "/routes/6/type");
+}
+
+#[test]
+fn faults_as_error_data_and_as_one_line() {
+    let faults = parse(r#"{"routes":[]}"#).unwrap_err();
+    let want =
+        r#"{"faults":[{"path":"/routes","rule":"empty","message":"routes must have at least one element"}],"total":1}"#;
+    assert_eq!(faults.to_json(), want);
+    assert_eq!(faults.to_string(), "notificationConfig has 1 fault: /routes: routes must have at least one element");
+    assert_eq!(parse("{}").unwrap_err().to_string(), "notificationConfig has 1 fault: routes is required");
+}
+
+#[test]
+fn secrets_do_not_show_in_debug() {
+    let text = webhook(r#","secret":"whsec_hunter2","headers":{"X-Key":"hunter2"}"#)
+        .replace("https://h", "https://h.example/services/hunter2?token=hunter2");
+    let shown = format!("{:?}", parse(&text).unwrap());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("https://h.example") && shown.contains("X-Key"), "{shown}");
+}
+
+#[test]
+fn stored_form_is_canonical_and_reads_back() {
+    let more =
+        r#","headers":{"X-B":"2","X-A":"1"},"secret":"whsec_x","fifoKey":"\"k\"","deadlineMs":1000.0,"unknown":1"#;
+    let config = parse(&webhook(more).replacen('{', r#"{"timeoutMs":5,"#, 1)).unwrap();
+    let stored = config.to_json();
+    assert_eq!(
+        stored,
+        r#"{"routes":[{"id":"p","type":"webhook","endpoint":"https://h","triggers":["completed"],"secret":"whsec_x","headers":{"X-B":"2","X-A":"1"},"deadlineMs":1000,"fifoKey":"\"k\""}],"timeoutMs":5}"#
+    );
+    let back = NotificationConfig::parse(stored.as_bytes(), &ConfigLimits::stored(), &AcceptStored).unwrap();
+    assert_eq!(back, config);
+    assert_eq!(back.to_json(), stored);
+}
+
+fn any_route() -> impl Strategy<Value = Route> {
+    let text = any::<String>;
+    let triggers = proptest::collection::vec(text().prop_map(|name| Trigger::from_name(&name)), 1..4);
+    let headers = proptest::collection::btree_map("[a-z]{1,8}", text().prop_map(Sensitive::new), 0..3);
+    let options = (
+        proptest::option::of(text()),
+        proptest::option::of(text().prop_map(Sensitive::new)),
+        proptest::option::of(0..1_u64 << 53),
+        proptest::option::of(text()),
+    );
+    ("[!-~]{1,128}", text(), triggers, headers, options).prop_map(|(id, kind, triggers, headers, options)| {
+        let (endpoint, secret, deadline_ms, fifo_key) = options;
+        // A webhook has an endpoint and a signal has none in every accepted config.
+        let endpoint = match kind.as_str() {
+            "webhook" => Some(endpoint.unwrap_or_default()),
+            "signal" => None,
+            _ => endpoint,
+        };
+        Route { id, kind, endpoint, triggers, secret, headers: headers.into_iter().collect(), deadline_ms, fifo_key }
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_accepted_config_survives_the_store(
+        routes in proptest::collection::vec(any_route(), 1..4),
+        timeout_ms in proptest::option::of(1..1_u64 << 53),
+    ) {
+        let mut ids: Vec<_> = routes.iter().map(|route| route.id.clone()).collect();
+        ids.sort();
+        ids.dedup();
+        prop_assume!(ids.len() == routes.len());
+        let config = NotificationConfig { routes, timeout_ms };
+        let back = NotificationConfig::parse(config.to_json().as_bytes(), &ConfigLimits::stored(), &AcceptStored);
+        prop_assert_eq!(back, Ok(config));
+    }
+
+    #[test]
+    fn never_panics_on_bytes(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = NotificationConfig::parse(&raw, &limits(), &Checks);
+    }
+
+    #[test]
+    fn never_panics_on_mutated_configs(at in 0_usize..100, put in any::<u8>(), cut in 0_usize..100) {
+        let mut raw = webhook(r#","secret":"whsec_x","headers":{"X":"1"},"deadlineMs":1000"#).into_bytes();
+        let at = at.min(raw.len() - 1);
+        raw[at] = put;
+        let _ = NotificationConfig::parse(&raw, &limits(), &Checks);
+        raw.truncate(cut);
+        prop_assert!(NotificationConfig::parse(&raw, &limits(), &Checks).is_err());
+    }
+
+    #[test]
+    fn an_error_has_between_one_and_twenty_listed_faults(raw in r#"[{}\[\]":,routesidypegn0-9 \\]{0,80}"#) {
+        if let Err(faults) = parse(&raw) {
+            prop_assert!((1..=20).contains(&faults.listed().len()));
+            prop_assert!(faults.total() >= faults.listed().len());
+        }
+    }
+}
