@@ -1,3 +1,0 @@
-//! placeholder
-/// Keeps everything in memory.
-pub struct MemoryStore;

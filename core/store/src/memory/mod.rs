@@ -1,0 +1,288 @@
+//! A store that keeps everything in memory, for tests and for servers whose streams need not outlive the process.
+
+mod calls;
+mod deliveries;
+mod streams;
+mod trim;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidings_proto::stream::StreamId;
+use tidings_proto::time::{StoreMillis, UnixMillis};
+
+use self::calls::Calls;
+use self::deliveries::Deliveries;
+use self::streams::Streams;
+use self::workers::Workers;
+use crate::commit::{Commit, CommitError, Done, Op};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject};
+use crate::store::{Boot, DueTimer, Page, ReadLimits, Store};
+
+/// Keeps everything in memory, behind one lock. Both durabilities mean "until the process ends".
+#[derive(Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        // Nothing in here panics between two changes that belong together, so what a poisoned lock guards is whole.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            return Err(StoreError::new(StoreErrorKind::Closed, "the memory store was closed"));
+        }
+        Ok(state)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    streams: Streams,
+    calls: Calls,
+    deliveries: Deliveries,
+    workers: Workers,
+    sweep: trim::Sweep,
+    clock: Clock,
+    closed: bool,
+}
+
+/// How to take back what an operation of a commit did, if a later one is refused. Taken back in reverse order.
+enum Undo {
+    Stream(streams::Undo),
+    Call(calls::Undo),
+    Delivery(deliveries::Undo),
+    Worker(workers::Undo),
+}
+
+impl State {
+    /// Each operation checks all its conditions before it changes anything, so only the operations before a refused one
+    /// have to be taken back.
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Done>, CommitError> {
+        let mut undo = Vec::new();
+        let mut done = Vec::with_capacity(commit.ops.len());
+        for op in &commit.ops {
+            match self.apply(op, &mut undo) {
+                Ok(answer) => done.push(answer),
+                Err(refused) => {
+                    while let Some(step) = undo.pop() {
+                        self.take_back(step);
+                    }
+                    return Err(refused);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn apply(&mut self, op: &Op, undo: &mut Vec<Undo>) -> Result<Done, CommitError> {
+        match op {
+            Op::Create { id, key, worker } => self.streams.create(*id, key, *worker, undo),
+            Op::Claim { new_id, key, worker } => self.streams.claim(*new_id, key, *worker, undo),
+            Op::Append { stream, claim, chunks, close, now } => {
+                self.clock.saw(*now);
+                self.streams.append(*stream, *claim, chunks, close.then_some(*now), undo)
+            }
+            Op::AppendShared(append) => {
+                self.clock.saw(append.now);
+                self.streams.append_shared(append, undo)
+            }
+            Op::BeginCall(record) => self.calls.begin(record, undo),
+            Op::EndCall { id, outcome, at } => {
+                self.clock.saw(*at);
+                self.calls.end(*id, outcome, *at, undo)
+            }
+            Op::SetTimer { call, kind, due } => self.calls.set_timer(*call, *kind, *due, undo),
+            Op::Enqueue(new) => self.deliveries.enqueue(new, undo),
+            Op::Lease(lease) => {
+                self.clock.saw(lease.now);
+                Ok(Done::Leased(self.deliveries.lease(lease, &self.workers, undo)))
+            }
+            Op::Settle(settle) => {
+                self.clock.saw(settle.at);
+                self.deliveries.settle(settle, undo)
+            }
+            Op::Heartbeat { worker, until } => {
+                self.workers.heartbeat(*worker, *until, undo);
+                Ok(Done::Nothing)
+            }
+            Op::Leave { worker } => {
+                self.workers.leave(*worker, undo);
+                self.deliveries.release(*worker, undo);
+                Ok(Done::Nothing)
+            }
+            Op::Trim { now, wall, retention, keep_finished_ms } => {
+                self.clock.saw(*now);
+                Ok(self.trim(*now, *wall, retention, *keep_finished_ms, undo))
+            }
+        }
+    }
+
+    fn take_back(&mut self, step: Undo) {
+        match step {
+            Undo::Stream(step) => self.streams.take_back(step),
+            Undo::Call(step) => self.calls.take_back(step),
+            Undo::Delivery(step) => self.deliveries.take_back(step),
+            Undo::Worker(step) => self.workers.take_back(step),
+        }
+    }
+}
+
+/// The store's timeline.
+#[derive(Default)]
+struct Clock {
+    offsets: BTreeMap<String, i64>,
+    /// The latest moment anybody has stood at.
+    latest: Option<StoreMillis>,
+}
+
+impl Clock {
+    fn saw(&mut self, now: StoreMillis) {
+        self.latest = self.latest.max(Some(now));
+    }
+
+    fn offset(&mut self, boot: &Boot, wall: UnixMillis) -> i64 {
+        let latest = self.latest;
+        let offset = *self.offsets.entry(boot.id.clone()).or_insert_with(|| {
+            let start = latest.map_or(wall, |latest| latest.max(wall));
+            start.saturating_sub(boot.now_ms)
+        });
+        self.saw(offset.saturating_add(boot.now_ms));
+        offset
+    }
+}
+
+impl Store for MemoryStore {
+    fn commit(&self, group: &[Commit]) -> Vec<Result<Vec<Done>, CommitError>> {
+        match self.open() {
+            Ok(mut state) => group.iter().map(|commit| state.commit(commit)).collect(),
+            Err(error) => group.iter().map(|_| Err(CommitError::Store(error.clone()))).collect(),
+        }
+    }
+
+    fn timeline(&self, boot: &Boot, wall: UnixMillis) -> Result<i64, StoreError> {
+        Ok(self.open()?.clock.offset(boot, wall))
+    }
+
+    fn stream(&self, key: &StreamKey) -> Result<Option<StreamInfo>, StoreError> {
+        let state = self.open()?;
+        Ok(state.streams.by_key(key).map(|stream| stream.info(&state.workers)))
+    }
+
+    fn stream_by_id(&self, id: StreamId) -> Result<Option<StreamInfo>, StoreError> {
+        let state = self.open()?;
+        Ok(state.streams.by_id(id).map(|stream| stream.info(&state.workers)))
+    }
+
+    fn next_claim_first(&self, id: StreamId, claim: u32) -> Result<Option<u64>, StoreError> {
+        Ok(self.open()?.streams.by_id(id).and_then(|stream| stream.next_claim_first(claim)))
+    }
+
+    fn read(&self, id: StreamId, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError> {
+        let state = self.open()?;
+        let page =
+            |stream: &streams::Stream| Page { chunks: stream.read(from, limits), info: stream.info(&state.workers) };
+        Ok(state.streams.by_id(id).map(page))
+    }
+
+    fn call(&self, id: CallId) -> Result<Option<CallRecord>, StoreError> {
+        Ok(self.open()?.calls.get(id).cloned())
+    }
+
+    fn lost_calls(&self, now: StoreMillis, limit: u32) -> Result<Vec<CallRecord>, StoreError> {
+        let state = self.open()?;
+        Ok(state.calls.running_of(|worker| state.workers.gone(worker, now), limit))
+    }
+
+    fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError> {
+        Ok(self.open()?.calls.due_timers(now, limit))
+    }
+
+    fn next_due(&self) -> Result<Option<StoreMillis>, StoreError> {
+        let state = self.open()?;
+        Ok(state.calls.next_timer().into_iter().chain(state.deliveries.next_due()).min())
+    }
+
+    fn deliveries(
+        &self,
+        subject: Option<&Subject>,
+        state: Option<DeliveryState>,
+        limit: u32,
+    ) -> Result<Vec<DeliverySummary>, StoreError> {
+        Ok(self.open()?.deliveries.summaries(subject, state, limit))
+    }
+
+    fn version(&self) -> Result<u64, StoreError> {
+        self.open().map(|_| 0)
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let mut state = self.open()?;
+        *state = State { closed: true, ..State::default() };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::Chunk;
+    use crate::commit::{Durability, Refused};
+    use crate::record::WorkerId;
+
+    /// Everything an operation before the refused one can do is taken back, evicted chunks and removed streams included.
+    #[test]
+    fn a_refused_commit_brings_back_what_it_trimmed() {
+        let store = MemoryStore::new();
+        let (long, old, worker) = (StreamId([1; 16]), StreamId([2; 16]), WorkerId([3; 16]));
+        let create = |id, name| Op::Create { id, key: StreamKey::new("s", name), worker };
+        let append = |stream, chunks, close| Op::Append { stream, claim: 1, chunks, close, now: 5 };
+        let chunks = vec![Chunk::lost(0, 10, 0), Chunk::lost(10, 10, 0)];
+        let ops =
+            vec![create(long, "long"), create(old, "old"), append(long, chunks, false), append(old, vec![], true)];
+        assert!(store.commit(&[Commit::new(Durability::Process, ops)]).remove(0).is_ok());
+
+        let read = |id| store.read(id, 0, ReadLimits::default()).expect("open");
+        let (long_before, old_before) = (read(long), read(old));
+        let retention = tidings_proto::stream::Retention {
+            max_events: Some(5),
+            after_close_ms: Some(1),
+            ..tidings_proto::stream::Retention::UNLIMITED
+        };
+        let trim = Op::Trim { now: 100, wall: 100, retention, keep_finished_ms: 0 };
+        let refused = append(StreamId([9; 16]), vec![], false);
+        let commits = [
+            Commit::new(
+                Durability::Process,
+                vec![trim.clone(), append(long, vec![Chunk::lost(20, 1, 0)], false), refused],
+            ),
+            Commit::new(Durability::Process, vec![trim]),
+        ];
+        let mut answers = store.commit(&commits).into_iter();
+        assert!(matches!(answers.next(), Some(Err(CommitError::Refused(Refused::Unknown)))));
+        let trimmed = answers.next().expect("two").expect("never refused");
+        assert_eq!(trimmed, [Done::Trimmed { events: 15, more: false }], "the same work was there to do again");
+        assert!(old_before.is_some() && read(old).is_none());
+        let (before, after) = (long_before.expect("there"), read(long).expect("there"));
+        assert_eq!((before.info.earliest, before.info.next_seq, before.chunks.len()), (0, 20, 2));
+        assert_eq!((after.info.earliest, after.info.next_seq, after.chunks.len()), (15, 20, 1));
+    }
+}

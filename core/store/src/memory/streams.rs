@@ -1,0 +1,318 @@
+//! Streams: claims, numbering, chunks.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use tidings_proto::stream::{ChunkView, Retention, StreamId, first_kept};
+use tidings_proto::time::{StoreMillis, UnixMillis};
+
+use super::workers::Workers;
+use crate::chunk::{Chunk, ChunkBuilder};
+use crate::commit::{AppendShared, Claimed, CommitError, Done, Refused};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::record::{StreamInfo, StreamKey, WorkerId};
+use crate::store::ReadLimits;
+
+/// The only history a memory store knows: nothing a reader has seen is ever lost while the process lives.
+const EPOCH: u32 = 1;
+
+#[derive(Default)]
+pub(super) struct Streams {
+    by_id: BTreeMap<StreamId, Stream>,
+    by_key: HashMap<StreamKey, StreamId>,
+}
+
+/// One stream.
+pub(super) struct Stream {
+    id: StreamId,
+    key: StreamKey,
+    head: Head,
+    /// First sequence number of claim `i + 1`.
+    claims: Vec<u64>,
+    /// In order and without holes; the first may begin before `earliest`.
+    chunks: VecDeque<Chunk>,
+    earliest: u64,
+    /// What `chunks` weigh.
+    bytes: u64,
+}
+
+/// What appending, claiming and closing change.
+#[derive(Clone, Copy)]
+pub(super) struct Head {
+    /// The writer of the newest claim; `None` when it is shared.
+    owner: Option<WorkerId>,
+    next_seq: u64,
+    closed_at: Option<StoreMillis>,
+}
+
+pub(super) enum Undo {
+    /// The stream was created.
+    Created(StreamId),
+    /// Its head moved; how many claims and chunks it had.
+    Moved { id: StreamId, head: Head, claims: usize, chunks: usize },
+    /// Chunks were dropped from its front.
+    Evicted { id: StreamId, earliest: u64, chunks: Vec<Chunk> },
+    /// It was removed.
+    Removed(Box<Stream>),
+}
+
+impl From<Undo> for super::Undo {
+    fn from(undo: Undo) -> Self {
+        Self::Stream(undo)
+    }
+}
+
+impl Stream {
+    fn new(id: StreamId, key: StreamKey, owner: Option<WorkerId>) -> Self {
+        let head = Head { owner, next_seq: 0, closed_at: None };
+        Self { id, key, head, claims: vec![0], chunks: VecDeque::new(), earliest: 0, bytes: 0 }
+    }
+
+    /// The number of the newest claim. Claims number from 1.
+    fn claim(&self) -> u32 {
+        u32::try_from(self.claims.len()).unwrap_or(u32::MAX)
+    }
+
+    fn moved(&self) -> Undo {
+        Undo::Moved { id: self.id, head: self.head, claims: self.claims.len(), chunks: self.chunks.len() }
+    }
+
+    fn push(&mut self, chunk: Chunk) {
+        self.head.next_seq = chunk.end();
+        self.bytes += chunk.weight();
+        self.chunks.push_back(chunk);
+    }
+
+    fn check_open(&self) -> Result<(), Refused> {
+        if self.head.closed_at.is_some() { Err(Refused::Closed) } else { Ok(()) }
+    }
+
+    /// The chunks must follow on the head and on each other.
+    fn check_follows(&self, claim: u32, chunks: &[Chunk]) -> Result<(), Refused> {
+        let mut next = self.head.next_seq;
+        let follow = chunks.iter().all(|chunk| std::mem::replace(&mut next, chunk.end()) == chunk.first_seq);
+        if self.head.owner.is_none() || claim != self.claim() || !follow {
+            return Err(Refused::Fenced { claim: self.claim(), next_seq: self.head.next_seq });
+        }
+        Ok(())
+    }
+
+    pub(super) fn info(&self, workers: &Workers) -> StreamInfo {
+        StreamInfo {
+            id: self.id,
+            key: self.key.clone(),
+            epoch: EPOCH,
+            claim: self.claim(),
+            owned: self.head.owner.is_some(),
+            owner_gone: self.head.owner.is_some_and(|owner| workers.left(owner)),
+            earliest: self.earliest,
+            next_seq: self.head.next_seq,
+            closed_at: self.head.closed_at,
+        }
+    }
+
+    pub(super) fn next_claim_first(&self, claim: u32) -> Option<u64> {
+        self.claims.get(usize::try_from(claim).ok()?).copied()
+    }
+
+    pub(super) fn read(&self, from: u64, limits: ReadLimits) -> Vec<Chunk> {
+        let from = from.max(self.earliest);
+        let start = self.chunks.partition_point(|chunk| chunk.end() <= from);
+        let (mut events, mut bytes) = (0, 0);
+        let mut page = Vec::new();
+        for chunk in self.chunks.range(start..) {
+            events += u64::from(chunk.count);
+            bytes += chunk.weight();
+            page.push(chunk.clone());
+            if events >= u64::from(limits.events) || bytes >= limits.bytes {
+                break;
+            }
+        }
+        page
+    }
+}
+
+impl Streams {
+    pub(super) fn by_id(&self, id: StreamId) -> Option<&Stream> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn by_key(&self, key: &StreamKey) -> Option<&Stream> {
+        self.by_id(*self.by_key.get(key)?)
+    }
+
+    fn by_key_mut(&mut self, key: &StreamKey) -> Option<&mut Stream> {
+        self.by_id.get_mut(self.by_key.get(key)?)
+    }
+
+    fn add(&mut self, stream: Stream, undo: &mut Vec<super::Undo>) -> Result<&mut Stream, Refused> {
+        let id = stream.id;
+        if self.by_id.contains_key(&id) {
+            return Err(Refused::Exists);
+        }
+        undo.push(Undo::Created(id).into());
+        self.by_key.insert(stream.key.clone(), id);
+        Ok(self.by_id.entry(id).or_insert(stream))
+    }
+
+    pub(super) fn create(
+        &mut self,
+        id: StreamId,
+        key: &StreamKey,
+        worker: WorkerId,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        if self.by_key.contains_key(key) {
+            return Err(Refused::Exists.into());
+        }
+        self.add(Stream::new(id, key.clone(), Some(worker)), undo)?;
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn claim(
+        &mut self,
+        new_id: StreamId,
+        key: &StreamKey,
+        worker: WorkerId,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        let stream = match self.by_key_mut(key) {
+            Some(stream) => {
+                stream.check_open()?;
+                undo.push(stream.moved().into());
+                stream.claims.push(stream.head.next_seq);
+                stream.head.owner = Some(worker);
+                stream
+            }
+            None => self.add(Stream::new(new_id, key.clone(), Some(worker)), undo)?,
+        };
+        let (claim, next_seq) = (stream.claim(), stream.head.next_seq);
+        Ok(Done::Claimed(Claimed { stream: stream.id, epoch: EPOCH, claim, next_seq }))
+    }
+
+    pub(super) fn append(
+        &mut self,
+        id: StreamId,
+        claim: u32,
+        chunks: &[Chunk],
+        closed_at: Option<StoreMillis>,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        let stream = self.by_id.get_mut(&id).ok_or(Refused::Unknown)?;
+        // Closed tells a fenced writer more than fenced: its stream has ended (DESIGN section 4).
+        stream.check_open()?;
+        stream.check_follows(claim, chunks)?;
+        undo.push(stream.moved().into());
+        for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
+            stream.push(chunk.clone());
+        }
+        stream.head.closed_at = closed_at;
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn append_shared(
+        &mut self,
+        append: &AppendShared,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        if let Some(stream) = self.by_key(&append.key) {
+            stream.check_open()?;
+        }
+        let mut builder = ChunkBuilder::default();
+        for event in &append.events {
+            if !builder.push(&event.kind, &event.payload, event.time, event.identity.as_ref()) {
+                let rule = "an event's type and identity are at most 65,535 bytes, its payload less than 4 GiB";
+                return Err(StoreError::new(StoreErrorKind::Unsupported, rule).into());
+            }
+        }
+        let stream = match self.by_key_mut(&append.key) {
+            Some(stream) => {
+                undo.push(stream.moved().into());
+                if stream.head.owner.take().is_some() {
+                    stream.claims.push(stream.head.next_seq);
+                }
+                stream
+            }
+            None => self.add(Stream::new(append.new_id, append.key.clone(), None), undo)?,
+        };
+        let first_seq = stream.head.next_seq;
+        if builder.count() > 0 {
+            stream.push(builder.take(first_seq));
+        }
+        stream.head.closed_at = append.close.then_some(append.now);
+        Ok(Done::Appended { stream: stream.id, epoch: EPOCH, claim: stream.claim(), first_seq })
+    }
+
+    /// Up to `limit` ids of streams after `after`, in the order of ids.
+    pub(super) fn ids_after(&self, after: Option<StreamId>, limit: usize) -> Vec<StreamId> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        self.by_id.range((from, Unbounded)).take(limit).map(|(id, _)| *id).collect()
+    }
+
+    /// Applies retention to one stream. Answers how many events went.
+    pub(super) fn trim(
+        &mut self,
+        id: StreamId,
+        now: StoreMillis,
+        wall: UnixMillis,
+        retention: &Retention,
+        undo: &mut Vec<super::Undo>,
+    ) -> u64 {
+        let Some(stream) = self.by_id.get_mut(&id) else { return 0 };
+        if retention.stream_expired(stream.head.closed_at, now) {
+            let events = stream.head.next_seq - stream.earliest;
+            self.remove(id, undo);
+            return events;
+        }
+        let views = stream.chunks.iter().map(|chunk| ChunkView {
+            first_seq: chunk.first_seq,
+            count: u64::from(chunk.count),
+            bytes: chunk.weight(),
+            last_time: chunk.last_time,
+        });
+        let keep = first_kept(retention, wall, stream.earliest, stream.head.next_seq, stream.bytes, views);
+        let gone = keep - stream.earliest;
+        if gone > 0 {
+            let whole = stream.chunks.partition_point(|chunk| chunk.end() <= keep);
+            let chunks: Vec<_> = stream.chunks.drain(..whole).collect();
+            stream.bytes -= chunks.iter().map(Chunk::weight).sum::<u64>();
+            undo.push(Undo::Evicted { id, earliest: stream.earliest, chunks }.into());
+            stream.earliest = keep;
+        }
+        gone
+    }
+
+    fn remove(&mut self, id: StreamId, undo: &mut Vec<super::Undo>) {
+        if let Some(stream) = self.by_id.remove(&id) {
+            self.by_key.remove(&stream.key);
+            undo.push(Undo::Removed(Box::new(stream)).into());
+        }
+    }
+
+    pub(super) fn take_back(&mut self, step: Undo) {
+        match step {
+            Undo::Created(id) => self.remove(id, &mut Vec::new()),
+            Undo::Moved { id, head, claims, chunks } => {
+                if let Some(stream) = self.by_id.get_mut(&id) {
+                    stream.head = head;
+                    stream.claims.truncate(claims);
+                    stream.bytes -= stream.chunks.range(chunks..).map(Chunk::weight).sum::<u64>();
+                    stream.chunks.truncate(chunks);
+                }
+            }
+            Undo::Evicted { id, earliest, chunks } => {
+                if let Some(stream) = self.by_id.get_mut(&id) {
+                    stream.earliest = earliest;
+                    stream.bytes += chunks.iter().map(Chunk::weight).sum::<u64>();
+                    for chunk in chunks.into_iter().rev() {
+                        stream.chunks.push_front(chunk);
+                    }
+                }
+            }
+            Undo::Removed(stream) => {
+                self.by_key.insert(stream.key.clone(), stream.id);
+                self.by_id.insert(stream.id, *stream);
+            }
+        }
+    }
+}

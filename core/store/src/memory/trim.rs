@@ -1,0 +1,45 @@
+//! Retention and forgetting, a bounded step at a time.
+
+use tidings_proto::stream::{Retention, StreamId};
+use tidings_proto::time::{StoreMillis, UnixMillis};
+
+use super::{State, Undo};
+use crate::commit::Done;
+
+/// Streams looked at in one step.
+const STREAMS: usize = 256;
+/// Calls and deliveries, each, forgotten in one step.
+const FORGOTTEN: usize = 1_024;
+
+/// Where the walk over all streams stands.
+#[derive(Default)]
+pub(super) struct Sweep {
+    after: Option<StreamId>,
+}
+
+impl State {
+    pub(super) fn trim(
+        &mut self,
+        now: StoreMillis,
+        wall: UnixMillis,
+        retention: &Retention,
+        keep_finished_ms: i64,
+        undo: &mut Vec<Undo>,
+    ) -> Done {
+        let ids = self.streams.ids_after(self.sweep.after, STREAMS);
+        let mut events = 0;
+        for id in &ids {
+            events += self.streams.trim(*id, now, wall, retention, undo);
+        }
+        // A full step may have more behind it; a short one has reached the end, and the next walk starts over. The place
+        // is not taken back with a refused commit: the walk comes round again.
+        self.sweep.after = if ids.len() == STREAMS { ids.last().copied() } else { None };
+
+        let by = now.saturating_sub(keep_finished_ms);
+        let calls = self.calls.forget(by, FORGOTTEN, undo);
+        let deliveries = self.deliveries.forget(by, FORGOTTEN, undo);
+        self.workers.forget(by, undo);
+        let more = self.sweep.after.is_some() || calls == FORGOTTEN || deliveries == FORGOTTEN;
+        Done::Trimmed { events, more }
+    }
+}
