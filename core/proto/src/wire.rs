@@ -66,6 +66,8 @@ pub mod tidings {
     pub const EVENT_LOG: &str = "io.tidings.log";
     /// Type of the event that ends a call's stream.
     pub const EVENT_OUTCOME: &str = "io.tidings.outcome";
+    /// Type of the event that says the client's connection was lost while the call goes on.
+    pub const EVENT_DISCONNECTED: &str = "io.tidings.disconnected";
     /// Notification on a resumed legacy stream that cannot be complete.
     pub const GAP: &str = "notifications/io.tidings/gap";
     /// Notification of a route of type `message`; its params are the webhook body.

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use bytes::Bytes;
+pub use tidings_proto::delivery::DeliveryState;
+pub use tidings_proto::id::CallId;
 use tidings_proto::stream::{StreamId, encode_id};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
@@ -26,10 +28,6 @@ macro_rules! random_id {
     };
 }
 
-random_id!(
-    /// A watched tool call.
-    CallId
-);
 random_id!(
     /// One firing on its way over one route.
     DeliveryId
@@ -131,54 +129,6 @@ pub enum Subject {
     Call(CallId),
     /// A standing subscription, by its id.
     Subscription(String),
-}
-
-/// Where a delivery stands; the rules are `tidings_proto::delivery`'s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DeliveryState {
-    /// Waits for its first attempt.
-    Pending,
-    /// A worker has it.
-    Leased,
-    /// Waits for another attempt.
-    Retrying,
-    /// The receiver took it.
-    Delivered,
-    /// Given up: the receiver refused for good, or the attempts are used up.
-    Dead,
-    /// Given up at its deadline.
-    Expired,
-    /// Given up on this route; the firing goes on over the next one.
-    Superseded,
-}
-
-impl DeliveryState {
-    /// All states.
-    pub const ALL: [Self; 7] =
-        [Self::Pending, Self::Leased, Self::Retrying, Self::Delivered, Self::Dead, Self::Expired, Self::Superseded];
-
-    /// The state's name, everywhere.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Leased => "leased",
-            Self::Retrying => "retrying",
-            Self::Delivered => "delivered",
-            Self::Dead => "dead",
-            Self::Expired => "expired",
-            Self::Superseded => "superseded",
-        }
-    }
-
-    /// The state of that name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-
-    /// Whether nothing more will happen to the delivery.
-    pub const fn is_final(self) -> bool {
-        matches!(self, Self::Delivered | Self::Dead | Self::Expired | Self::Superseded)
-    }
 }
 
 /// A delivery to enqueue.

@@ -13,12 +13,12 @@ pub enum DeliveryState {
     Retrying,
     /// The endpoint took it. Final.
     Delivered,
-    /// Given up while there was still time, so the next route takes over; kept as a dead letter. Final: sending a dead
+    /// Given up while there was still time, and no other route wants it; kept as a dead letter. Final: sending a dead
     /// letter again makes a new delivery.
     Dead,
     /// The deadline passed before it was delivered. Final.
     Expired,
-    /// No longer wanted before it was sent, as something newer took its place. Final.
+    /// Given up on this route for another delivery that took its place: the same firing over the next route. Final.
     Superseded,
 }
 
@@ -39,7 +39,7 @@ pub enum DeliveryEvent {
     GiveUp,
     /// The deadline passed.
     Expire,
-    /// Something newer took its place. Not while a worker may be sending it.
+    /// Another delivery takes its place. While it is leased, only its own worker may say so.
     Supersede,
 }
 
@@ -58,6 +58,7 @@ pub const TRANSITIONS: &[(DeliveryState, DeliveryEvent, DeliveryState)] = {
         (S::Leased, E::LoseLease, S::Retrying),
         (S::Leased, E::GiveUp, S::Dead),
         (S::Leased, E::Expire, S::Expired),
+        (S::Leased, E::Supersede, S::Superseded),
         (S::Retrying, E::Lease, S::Leased),
         (S::Retrying, E::GiveUp, S::Dead),
         (S::Retrying, E::Expire, S::Expired),
@@ -163,7 +164,7 @@ mod tests {
     /// The whole grid, one line a state, one column an event in the order of `DeliveryEvent::ALL`; `-` is illegal.
     const GRID: [(&str, [&str; 8]); 7] = [
         ("pending", ["leased", "-", "-", "-", "-", "dead", "expired", "superseded"]),
-        ("leased", ["-", "delivered", "retrying", "retrying", "retrying", "dead", "expired", "-"]),
+        ("leased", ["-", "delivered", "retrying", "retrying", "retrying", "dead", "expired", "superseded"]),
         ("retrying", ["leased", "-", "-", "-", "-", "dead", "expired", "superseded"]),
         ("delivered", ["-"; 8]),
         ("dead", ["-"; 8]),

@@ -1,5 +1,6 @@
 //! Ids: those that clients give to requests, and our own.
 
+pub(crate) mod base32;
 mod own;
 mod request;
 

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use super::id::{ID_TEXT, StreamId, decode_id};
-use super::{MAX_SEQ, encode_id};
+use super::id::{StreamId, decode_id, encode_id};
+use super::MAX_SEQ;
+use crate::id::base32::LENGTH as ID_TEXT;
 
 /// Where a reader stands in a stream: it has all events before `next`.
 ///

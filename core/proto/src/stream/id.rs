@@ -2,11 +2,7 @@
 
 use core::fmt;
 
-/// Crockford's alphabet in lower case: no letter that can be taken for a digit, safe in headers, paths and URLs.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-
-/// Length of the text of a 128-bit id.
-pub(super) const ID_TEXT: usize = 26;
+use crate::id::base32::{decode, encode};
 
 /// The random identity of one stream. Drawn by whoever creates the stream; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,22 +34,12 @@ impl fmt::Debug for StreamId {
 
 /// Writes 128 bits as 26 characters, most significant first, so that text order is byte order.
 pub fn encode_id(id: [u8; 16]) -> String {
-    let value = u128::from_be_bytes(id);
-    (0..ID_TEXT).rev().map(|i| char::from(ALPHABET[(value >> (5 * i)) as usize & 31])).collect()
+    encode(u128::from_be_bytes(id)).iter().map(|digit| char::from(*digit)).collect()
 }
 
 /// Reads what [`encode_id`] wrote; anything else, upper case included, is malformed: one id has one text.
 pub fn decode_id(text: &str) -> Result<[u8; 16], MalformedId> {
-    let bytes = text.as_bytes();
-    if bytes.len() != ID_TEXT || bytes[0] > b'7' {
-        return Err(MalformedId); // 26 × 5 = 130 bits: the first character carries only 3
-    }
-    let mut value: u128 = 0;
-    for byte in bytes {
-        let digit = ALPHABET.iter().position(|letter| letter == byte).ok_or(MalformedId)?;
-        value = value << 5 | digit as u128;
-    }
-    Ok(value.to_be_bytes())
+    decode(text.as_bytes()).map(u128::to_be_bytes).map_err(|_| MalformedId)
 }
 
 #[cfg(test)]
