@@ -1,0 +1,65 @@
+# The one place for what people and CI run. `make` alone shows the list.
+
+# Another Python than python3: make test PYTHON=python3.12
+PYTHON ?= python3
+export PYTHON
+VENV := .cache/venv/bin
+# More arguments for tools/run-tests
+TEST_ARGS ?=
+
+RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench fmt clean prerequisites test-rust test-python check-format check-clippy check-docs \
+	check-python check-stubs check-licences
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: prerequisites  ## a server that is cut off and killed, and a client and a receiver that lose nothing
+	@$(PYTHON) tools/python-env
+	@$(VENV)/python demo
+
+test:  ## every test and check below, with a summary
+	@command -v $(PYTHON) >/dev/null || tools/check-prerequisites --test
+	@$(RUN_TESTS)
+
+test-rust:  ## Rust tests and doc tests
+	@$(RUN_TESTS) rust-tests
+
+test-python:  ## Python tests, of the package and in tests/
+	@$(RUN_TESTS) python-tests
+
+check-format:  ## formatting of Rust and Python (`make fmt` applies it)
+	@$(RUN_TESTS) rust-format python-format
+
+check-clippy:  ## clippy, warnings are errors
+	@$(RUN_TESTS) rust-lints
+
+check-docs:  ## Rust documentation, warnings are errors
+	@$(RUN_TESTS) rust-docs
+
+check-python:  ## Python lints and the package's types
+	@$(RUN_TESTS) python-lints python-types
+
+check-stubs:  ## the extension module and its stub say the same
+	@$(RUN_TESTS) stubs
+
+check-licences:  ## licences and sources of all that comes along (deny.toml)
+	@$(RUN_TESTS) licences
+
+bench: prerequisites  ## the benches, beside their peers
+	@bench/run
+
+fmt:  ## format Rust and Python
+	cargo fmt --all
+	@$(PYTHON) tools/python-env
+	$(VENV)/ruff check --fix --quiet .
+	$(VENV)/ruff format .
+
+clean:  ## remove everything that was built
+	rm -rf target .cache .pytest_cache .mypy_cache .ruff_cache python/dist python/tidings/_native*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+prerequisites:  ## what the machine must have, and how to get what is missing
+	@tools/check-prerequisites
