@@ -1,4 +1,5 @@
-//! The [`Store`] trait of Tidings, a memory store, and the [test kit](testkit) that every store must pass.
+//! The [`Store`] trait of Tidings, a memory store, and the test kit that every store must pass (module `testkit`, behind
+//! the feature of that name).
 //!
 //! A store keeps streams, calls, deliveries and timers. Every change is a [`Commit`]: a list of operations that become
 //! visible together or not at all. Several commits are handed over as a group, so that a store can make them durable
@@ -11,6 +12,7 @@ mod error;
 mod memory;
 mod record;
 mod store;
+#[cfg(feature = "testkit")]
 pub mod testkit;
 
 pub use chunk::{Chunk, ChunkBuilder, ChunkEvents, Event, Identity, NewEvent};

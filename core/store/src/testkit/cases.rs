@@ -1,0 +1,196 @@
+//! The list of all cases, and what makes tests of them.
+
+use super::fixtures::Fresh;
+use super::{Case, Needs};
+
+/// Hands the list of cases to another macro. `store` cases get a store of their own in which two workers live, `make`
+/// cases make what they need.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __store_cases {
+    ($with:ident $arguments:tt) => {
+        $crate::$with! { $arguments
+            store {
+                streams::a_created_stream_is_found_by_key_and_by_id
+                streams::what_is_not_there_is_none
+                streams::a_stream_is_created_once
+                streams::claims_rise_and_go_on_at_the_head
+                streams::a_new_claim_fences_the_old_one
+                streams::numbers_must_follow_on_the_head
+                streams::chunks_of_one_append_must_follow_on_each_other
+                streams::an_append_may_close_with_and_without_events
+                streams::nothing_follows_a_close
+                streams::a_fenced_writer_of_a_closed_stream_hears_closed
+                streams::an_append_to_no_stream_is_refused
+                streams::an_append_of_nothing_is_done
+                streams::the_first_number_of_each_claim_is_kept
+                streams::an_owner_that_left_is_gone
+                streams::keys_are_whole_whatever_they_hold
+                streams::one_name_in_two_scopes_is_two_streams
+                streams::a_read_is_of_one_stream
+                shared::shared_appends_are_numbered_in_the_commit
+                shared::a_shared_append_fences_the_writer_and_goes_on_at_the_head
+                shared::a_shared_append_may_close
+                shared::a_shared_append_of_nothing_creates_the_stream
+                commits::nothing_to_do_is_done
+                commits::commits_of_a_group_see_those_before_them
+                commits::operations_of_a_commit_see_those_before_them
+                commits::a_refused_commit_leaves_the_others_of_its_group
+                commits::a_refused_last_operation_takes_back_what_streams_saw
+                commits::a_refused_last_operation_takes_back_what_calls_saw
+                commits::a_refused_last_operation_takes_back_what_deliveries_saw
+                commits::a_refused_last_operation_takes_back_what_workers_did
+                commits::a_refused_last_operation_takes_back_what_retention_did
+                commits::an_event_and_what_it_fires_are_one
+                commits::both_durabilities_are_taken
+                calls::a_call_comes_back_as_it_was_given
+                calls::a_call_begins_once
+                calls::the_first_outcome_wins
+                calls::a_losing_outcome_fires_nothing
+                calls::what_is_no_call_cannot_end_or_be_timed
+                calls::timers_come_oldest_first_when_due
+                calls::the_last_timer_set_counts
+                calls::an_outcome_clears_its_timers
+                calls::next_due_is_the_earliest_of_timers_and_deliveries
+                calls::calls_of_a_worker_that_left_are_lost_at_once
+                deliveries::an_enqueued_delivery_waits_and_can_be_seen
+                deliveries::a_lease_carries_what_was_enqueued
+                deliveries::only_what_is_due_is_leased_oldest_due_first
+                deliveries::a_leased_delivery_is_not_leased_again
+                deliveries::tokens_rise_with_every_lease
+                deliveries::a_settle_needs_the_token_of_the_lease
+                deliveries::a_lease_that_ran_out_is_taken_over
+                deliveries::a_late_settle_holds_if_nobody_took_over
+                deliveries::a_worker_that_leaves_ends_its_leases_at_once
+                deliveries::a_retry_waits_until_it_is_due
+                deliveries::an_attempt_that_only_waited_does_not_count
+                deliveries::final_states_stay
+                deliveries::giving_up_a_route_and_trying_the_next_is_one
+                deliveries::deliveries_are_listed_by_subject_and_state
+                reading::a_read_stops_after_so_many_events
+                reading::a_read_stops_after_so_many_bytes
+                reading::a_read_begins_in_the_chunk_that_holds_its_first_event
+                reading::a_read_from_the_head_or_beyond_is_empty
+                reading::a_read_from_before_the_earliest_begins_there
+                reading::chunks_and_info_are_of_one_moment
+                reading::a_tombstone_stands_over_its_range
+                bytes::owned_events_come_back_byte_for_byte
+                bytes::shared_events_come_back_byte_for_byte
+                retention::unlimited_keeps_everything
+                retention::retention_by_count_is_exact
+                retention::retention_by_bytes_takes_whole_chunks
+                retention::retention_by_age_takes_whole_chunks
+                retention::the_head_outlives_all_events
+                retention::tombstones_go_as_events_do
+                retention::a_closed_stream_goes_after_its_time
+                retention::retention_reaches_every_stream
+                retention::ended_calls_are_forgotten_and_running_ones_are_not
+                retention::finished_deliveries_are_forgotten_and_waiting_ones_are_not
+                retention::calls_of_a_forgotten_worker_stay_lost
+            }
+            make {
+                calls::calls_are_lost_when_their_workers_lease_ran_out
+                calls::a_heartbeat_renews_the_lease
+                deliveries::deliveries_of_a_dead_worker_are_taken_over
+                reading::a_closed_store_says_so
+                timeline::the_first_boot_stands_near_the_wall_clock
+                timeline::one_boot_has_one_offset
+                timeline::another_boot_never_runs_backward
+                timeline::another_boot_begins_after_what_commits_named
+                property::any_sequence_of_commits_does_what_the_model_does
+            }
+            shared {
+                handles::handles_see_each_others_commits
+                handles::the_version_tells_of_other_handles_commits
+                handles::fences_hold_between_handles
+                handles::one_outcome_wins_between_handles
+                handles::leases_hold_between_handles
+                handles::handles_of_one_boot_share_the_timeline
+                handles::closing_one_handle_leaves_the_other
+                handles::shared_appends_of_two_handles_interleave
+            }
+            durable {
+                durable::everything_is_there_after_a_close
+                durable::everything_is_there_without_a_close
+                durable::numbers_go_on_where_they_were
+                durable::evicted_events_stay_gone_and_the_head_stays
+                durable::the_timeline_goes_on
+                durable::both_durabilities_are_there_after_a_close
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __store_case_list {
+    (() store { $($a:ident::$store:ident)* } make { $($b:ident::$make:ident)* }
+        shared { $($c:ident::$shared:ident)* } durable { $($d:ident::$durable:ident)* }) => {
+        vec![
+            $(Case {
+                name: stringify!($store),
+                needs: Needs::Nothing,
+                run: |make| super::$a::$store(&*Fresh::with_workers(make)),
+            },)*
+            $(Case { name: stringify!($make), needs: Needs::Nothing, run: super::$b::$make },)*
+            $(Case { name: stringify!($shared), needs: Needs::Shared, run: super::$c::$shared },)*
+            $(Case { name: stringify!($durable), needs: Needs::Durable, run: super::$d::$durable },)*
+        ]
+    };
+}
+
+/// Every case.
+pub fn cases() -> Vec<Case> {
+    crate::__store_cases!(__store_case_list())
+}
+
+/// The case of that name. Panics if there is none.
+pub fn case(name: &str) -> Case {
+    match cases().into_iter().find(|case| case.name == name) {
+        Some(case) => case,
+        None => panic!("the kit has no case {name:?}"),
+    }
+}
+
+/// Makes one `#[test]` of each case of the [test kit](crate::testkit), in the module where it stands.
+///
+/// The first argument is an expression that makes a [`Harness`](crate::testkit::Harness) over an empty place; it is
+/// evaluated for each test. Then come the abilities of the store, in this order: `shared`, `durable`. Tests of an ability
+/// that is not named are ignored and say why; a test of its own fails unless exactly the abilities the store has are named.
+#[macro_export]
+macro_rules! store_tests {
+    ($make:expr $(,)?) => { $crate::__store_cases!(__store_tests (($make) false false)); };
+    ($make:expr, shared $(,)?) => { $crate::__store_cases!(__store_tests (($make) true false)); };
+    ($make:expr, durable $(,)?) => { $crate::__store_cases!(__store_tests (($make) false true)); };
+    ($make:expr, shared, durable $(,)?) => { $crate::__store_cases!(__store_tests (($make) true true)); };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __store_tests {
+    (($make:tt $is_shared:tt $is_durable:tt)
+        store { $($a:ident::$store:ident)* } make { $($b:ident::$own:ident)* }
+        shared { $($c:ident::$shared:ident)* } durable { $($d:ident::$durable:ident)* }) => {
+        $crate::__store_tests! { @group true $make "" $($store)* $($own)* }
+        $crate::__store_tests! { @group $is_shared $make "not applicable: the store is of one process" $($shared)* }
+        $crate::__store_tests! { @group $is_durable $make "not applicable: the store forgets when closed" $($durable)* }
+
+        #[test]
+        fn abilities_are_as_declared() {
+            $crate::testkit::check_abilities(&|| Box::new($make), $is_shared, $is_durable);
+        }
+    };
+    (@group true $make:tt $reason:literal $($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            $crate::testkit::case(stringify!($name)).run(&|| Box::new($make));
+        })*
+    };
+    (@group false $make:tt $reason:literal $($name:ident)*) => {
+        $(#[test]
+        #[ignore = $reason]
+        fn $name() {
+            $crate::testkit::case(stringify!($name)).run(&|| Box::new($make));
+        })*
+    };
+}
