@@ -20,6 +20,8 @@ pub(super) struct Model {
     pub(super) calls: Vec<Call>,
     pub(super) deliveries: Vec<Row>,
     pub(super) workers: Vec<(WorkerId, StoreMillis)>,
+    /// Those that left and have not come back.
+    left: Vec<WorkerId>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,8 +108,10 @@ impl Model {
     /// Whether the owner of a stream is gone; `None` where a store that has no clock may say either.
     pub(super) fn owner_gone(&self, stream: &Stream, now: StoreMillis) -> Option<bool> {
         let Some(owner) = stream.owner else { return Some(false) };
-        let registered = self.workers.iter().any(|(id, _)| *id == owner);
-        if registered && self.gone(owner, now) { None } else { Some(!registered) }
+        if self.left.contains(&owner) {
+            return Some(true);
+        }
+        (!self.gone(owner, now)).then_some(false)
     }
 
     pub(super) fn info(&self, stream: &Stream, owner_gone: bool) -> StreamInfo {
@@ -232,10 +236,12 @@ impl Model {
             Op::Heartbeat { worker, until } => {
                 self.workers.retain(|(id, _)| id != worker);
                 self.workers.push((*worker, *until));
+                self.left.retain(|id| id != worker);
                 Ok(Done::Nothing)
             }
             Op::Leave { worker } => {
                 self.workers.retain(|(id, _)| id != worker);
+                self.left.push(*worker);
                 for row in &mut self.deliveries {
                     if row.state == DeliveryState::Leased && row.holder == *worker {
                         row.state = DeliveryState::Retrying;

@@ -132,8 +132,8 @@ pub(super) fn script() -> impl Strategy<Value = Vec<Turn>> {
 
 /// Gives out ids and moments of which no two are the same.
 ///
-/// It is always a whole second; leases end at other moments, and no two things are due at the same one, so that no
-/// order is left open.
+/// It is always a whole second; leases end a quarter past, retention reaches to the half, and no two things are due at
+/// the same moment, so that nothing is left open.
 #[derive(Debug)]
 pub(super) struct Clock {
     pub(super) now: StoreMillis,
@@ -162,7 +162,7 @@ impl Clock {
     }
 
     fn end(&self, secs: i64) -> StoreMillis {
-        self.now + secs * 1_000 + 500
+        self.now + secs * 1_000 + 250
     }
 }
 
