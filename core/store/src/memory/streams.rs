@@ -89,7 +89,14 @@ impl Stream {
     /// The chunks must follow on the head and on each other.
     fn check_follows(&self, claim: u32, chunks: &[Chunk]) -> Result<(), Refused> {
         let mut next = self.head.next_seq;
-        let follow = chunks.iter().all(|chunk| std::mem::replace(&mut next, chunk.end()) == chunk.first_seq);
+        // `end` only of a chunk that follows: what a caller names may lie beyond all numbers.
+        let follow = chunks.iter().all(|chunk| {
+            let follows = chunk.first_seq == next;
+            if follows {
+                next = chunk.end();
+            }
+            follows
+        });
         if self.head.owner.is_none() || claim != self.claim() || !follow {
             return Err(Refused::Fenced { claim: self.claim(), next_seq: self.head.next_seq });
         }

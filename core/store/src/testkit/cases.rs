@@ -17,6 +17,7 @@ macro_rules! __store_cases {
                 streams::claims_rise_and_go_on_at_the_head
                 streams::a_new_claim_fences_the_old_one
                 streams::numbers_must_follow_on_the_head
+                streams::numbers_beyond_all_bounds_are_refused
                 streams::chunks_of_one_append_must_follow_on_each_other
                 streams::an_append_may_close_with_and_without_events
                 streams::nothing_follows_a_close

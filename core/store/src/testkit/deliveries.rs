@@ -104,7 +104,7 @@ pub(super) fn a_settle_needs_the_token_of_the_lease(store: &dyn Store) {
     done(store, [enqueue(1, NOW)]);
     assert_eq!(refused(store, [settle_op(no_lease(0))]), Refused::LostLease, "not leased yet");
     let first = lease_one(store, W1, NOW, NOW + 10);
-    for token in [0, first.token.wrapping_sub(1), first.token + 1, first.token | 1 << 62] {
+    for token in [0, first.token.wrapping_sub(1), first.token + 1, first.token | 1 << 62, u64::MAX] {
         if token != first.token {
             let other = Settle { token, ..settle(&first, DeliveryState::Delivered, NOW) };
             assert_eq!(refused(store, [settle_op(other)]), Refused::LostLease, "token {token}");

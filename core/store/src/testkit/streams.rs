@@ -1,5 +1,7 @@
 //! Owned streams: creating, claiming, numbering, closing, keys.
 
+use tidings_proto::stream::MAX_SEQ;
+
 use super::fixtures::{
     NOW, W1, W2, append, append_and_close, chunk, claim, create, done, info, key, payloads, refused, retained, shared,
     shared_and_close, stream_id,
@@ -82,6 +84,26 @@ pub(super) fn chunks_of_one_append_must_follow_on_each_other(store: &dyn Store) 
     done(store, [append(a, 1, vec![chunk(0, &["0", "1"]), chunk(2, &["2"]), chunk(3, &["3", "4"])])]);
     assert_eq!(payloads(store, a), ["0", "1", "2", "3", "4"]);
     assert_eq!(info(store, &key("a")).next_seq, 5);
+}
+
+/// A store never panics, and never takes a number that is too large for another one.
+pub(super) fn numbers_beyond_all_bounds_are_refused(store: &dyn Store) {
+    let a = stream_id(1);
+    done(store, [create(a, &key("a"), W1), append(a, 1, vec![chunk(0, &["0"])])]);
+    let at = Refused::Fenced { claim: 1, next_seq: 1 };
+    for first_seq in [MAX_SEQ, MAX_SEQ + 1, 1 << 63, u64::MAX] {
+        let beyond = Chunk { first_seq, ..chunk(0, &["beyond"]) };
+        assert_eq!(refused(store, [append(a, 1, vec![beyond.clone()])]), at);
+        assert_eq!(refused(store, [append(a, 1, vec![chunk(1, &["1"]), beyond])]), at);
+        let page = store.read(a, first_seq, ReadLimits::default()).expect("reads").expect("there");
+        assert_eq!((page.chunks.len(), page.info.next_seq), (0, 1));
+    }
+    for claim in [0, 1 << 31, u32::MAX] {
+        assert_eq!(refused(store, [append(a, claim, vec![chunk(1, &["1"])])]), at);
+    }
+    assert_eq!(store.next_claim_first(a, u32::MAX).expect("reads"), None);
+    let unlimited = ReadLimits { events: u32::MAX, bytes: u64::MAX };
+    assert_eq!(store.read(a, 0, unlimited).expect("reads").map(|page| page.chunks.len()), Some(1));
 }
 
 pub(super) fn an_append_may_close_with_and_without_events(store: &dyn Store) {
