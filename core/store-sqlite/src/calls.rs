@@ -1,0 +1,112 @@
+//! Calls, their timers, and the workers that run them.
+
+use rusqlite::params;
+use tidings_proto::time::StoreMillis;
+use tidings_store::{CallId, CallOutcome, CallRecord, Done, Refused, StoreError, StoreErrorKind, TimerKind, WorkerId};
+
+use crate::error::Fail;
+use crate::rows;
+use crate::seal::Field;
+use crate::writer::Tx;
+
+impl Tx<'_> {
+    pub(crate) fn begin_call(&mut self, record: &CallRecord) -> Result<Done, Fail> {
+        self.core.saw(record.began_at);
+        let config = self.core.sealer.seal(&record.config.0, Field::CallConfig, &record.id.to_bytes())?;
+        let made = self
+            .conn
+            .prepare_cached(
+                "INSERT INTO calls (uid, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![
+                record.id.to_bytes(),
+                record.worker.0,
+                record.began_at,
+                record.began_time,
+                record.principal,
+                record.session,
+                record.request_id,
+                record.tool,
+                record.stream.scope,
+                record.stream.name,
+                config,
+            ])?;
+        if made == 0 { Err(Refused::Exists.into()) } else { Ok(Done::Nothing) }
+    }
+
+    /// The row number of a call that runs.
+    fn running(&self, id: CallId) -> Result<i64, Fail> {
+        match rows::call_state(self.conn, id)? {
+            None => Err(Refused::Unknown.into()),
+            Some((_, Some(outcome))) => Err(Refused::Ended(outcome).into()),
+            Some((n, None)) => Ok(n),
+        }
+    }
+
+    pub(crate) fn end_call(&mut self, id: CallId, outcome: &CallOutcome, at: StoreMillis) -> Result<Done, Fail> {
+        self.core.saw(at);
+        let n = self.running(id)?;
+        self.conn
+            .prepare_cached("UPDATE calls SET status = ?2, reason = ?3, ended_at = ?4 WHERE n = ?1")?
+            .execute((n, &outcome.status, &outcome.reason, at))?;
+        self.conn.prepare_cached("DELETE FROM timers WHERE call = ?1")?.execute([n])?;
+        Ok(Done::Nothing)
+    }
+
+    pub(crate) fn set_timer(&mut self, call: CallId, kind: TimerKind, due: StoreMillis) -> Result<Done, Fail> {
+        let n = self.running(call)?;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO timers (call, kind, due) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET due = excluded.due",
+            )?
+            .execute((n, kind.as_str(), due))?;
+        Ok(Done::Nothing)
+    }
+
+    pub(crate) fn heartbeat(&mut self, worker: WorkerId, until: StoreMillis) -> Result<Done, Fail> {
+        self.check_file()?;
+        if let Err(error) = self.core.workers.hold(worker) {
+            // Its lease alone then says that it lives.
+            tracing::warn!(%worker, %error, "cannot lock the file that tells other processes of this worker's death");
+        }
+        self.conn
+            .prepare_cached(
+                "INSERT INTO workers (uid, until, boot) VALUES (?1, ?2, ?3)
+                 ON CONFLICT DO UPDATE SET until = excluded.until, boot = excluded.boot",
+            )?
+            .execute((worker.0, until, self.core.boot()))?;
+        self.note_time(until)?;
+        Ok(Done::Nothing)
+    }
+
+    /// The next boot's timeline begins no earlier than any time noted here: whoever lives has a lease that ends later
+    /// than any time it wrote.
+    pub(crate) fn note_time(&self, time: StoreMillis) -> Result<(), Fail> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO meta (name, value) VALUES ('newest', ?1)
+                 ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value",
+            )?
+            .execute([time])?;
+        Ok(())
+    }
+
+    /// A database file that was deleted or replaced takes commits without a word, and nobody will ever see them.
+    fn check_file(&self) -> Result<(), StoreError> {
+        match self.core.place.identity() {
+            Ok(now) if now == self.core.identity => Ok(()),
+            _ => {
+                let why = format!("{} was removed or replaced while the store was open", self.core.place.db.display());
+                Err(StoreError::new(StoreErrorKind::Io, why))
+            }
+        }
+    }
+
+    pub(crate) fn leave(&mut self, worker: WorkerId) -> Result<Done, Fail> {
+        self.give_back(worker)?;
+        self.conn.prepare_cached("DELETE FROM workers WHERE uid = ?1")?.execute([worker.0])?;
+        self.after.left.push(worker);
+        Ok(Done::Nothing)
+    }
+}

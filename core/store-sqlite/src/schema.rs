@@ -1,0 +1,294 @@
+//! The tables, their version, and how an older file becomes a newer one.
+//!
+//! Chunks stand in the order of their commits, whatever stream they belong to, so that a commit touches few pages; a
+//! unique index finds them by stream. `streams` carries the head and the weight of each stream, so that an append reads
+//! one row and writes two. What a delivery carries stands apart from where it stands, because the latter changes often.
+
+use rusqlite::Connection;
+use tidings_store::{StoreError, StoreErrorKind};
+
+use crate::error::{Fail, corrupt};
+use crate::seal::{Field, Sealer};
+
+/// Says in the file's header that it is ours: "Tdng".
+pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
+
+/// What the key check seals. Its length is no secret.
+const KEY_CHECK: &[u8] = b"tidings key check";
+
+/// Each step makes version `n` (its place, from 1) out of version `n - 1`.
+const STEPS: &[&str] = &[V1];
+
+const V1: &str = "
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
+
+    CREATE TABLE streams (
+        n INTEGER PRIMARY KEY,
+        next_seq INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        earliest INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        claim INTEGER NOT NULL,
+        owned INTEGER NOT NULL,
+        boot INTEGER,               -- boots.n of the last shared append
+        closed_at INTEGER,
+        worker BLOB,                -- the writer of the newest claim, if it is one writer's
+        uid BLOB NOT NULL,
+        scope TEXT NOT NULL,
+        name TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX streams_uid ON streams (uid);
+    CREATE UNIQUE INDEX streams_key ON streams (scope, name);
+    CREATE INDEX streams_closed ON streams (closed_at) WHERE closed_at IS NOT NULL;
+
+    -- Claims after the first, which began at 0.
+    CREATE TABLE claims (
+        stream INTEGER NOT NULL,
+        claim INTEGER NOT NULL,
+        first_seq INTEGER NOT NULL,
+        PRIMARY KEY (stream, claim)
+    ) WITHOUT ROWID, STRICT;
+
+    CREATE TABLE chunks (
+        n INTEGER PRIMARY KEY,
+        stream INTEGER NOT NULL,
+        first_seq INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        last_time INTEGER NOT NULL,
+        data BLOB                   -- NULL: a tombstone
+    ) STRICT;
+    CREATE UNIQUE INDEX chunks_seq ON chunks (stream, first_seq);
+
+    CREATE TABLE workers (uid BLOB PRIMARY KEY, until INTEGER NOT NULL, boot INTEGER) WITHOUT ROWID, STRICT;
+
+    CREATE TABLE boots (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        offset INTEGER NOT NULL,
+        seen_at INTEGER NOT NULL    -- on the timeline, when it was first seen
+    ) STRICT;
+
+    CREATE TABLE calls (
+        n INTEGER PRIMARY KEY,
+        uid BLOB NOT NULL,
+        status TEXT,                -- NULL while it runs
+        reason TEXT,
+        ended_at INTEGER,
+        worker BLOB NOT NULL,
+        began_at INTEGER NOT NULL,
+        began_time INTEGER NOT NULL,
+        principal TEXT NOT NULL,
+        session TEXT,
+        request_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        name TEXT NOT NULL,
+        config BLOB NOT NULL        -- sealed
+    ) STRICT;
+    CREATE UNIQUE INDEX calls_uid ON calls (uid);
+    CREATE INDEX calls_running ON calls (worker) WHERE status IS NULL;
+    CREATE INDEX calls_ended ON calls (ended_at) WHERE status IS NOT NULL;
+
+    CREATE TABLE timers (
+        call INTEGER NOT NULL,      -- calls.n
+        kind TEXT NOT NULL,
+        due INTEGER NOT NULL,
+        PRIMARY KEY (call, kind)
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX timers_due ON timers (due);
+
+    -- `at` is what its queue is ordered by: due while it waits (0), the end of the lease (1), when it ended (2).
+    CREATE TABLE deliveries (
+        n INTEGER PRIMARY KEY,
+        uid BLOB NOT NULL,
+        queue INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        due INTEGER NOT NULL,
+        deadline INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,  -- ended ones
+        token INTEGER NOT NULL,
+        worker BLOB,
+        last_error TEXT,
+        subject_kind INTEGER NOT NULL,
+        subject ANY NOT NULL,
+        event_id TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        trigger_name TEXT NOT NULL,
+        route_id TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX deliveries_uid ON deliveries (uid);
+    CREATE INDEX deliveries_queue ON deliveries (queue, at);
+    CREATE INDEX deliveries_held ON deliveries (worker) WHERE queue = 1;
+    CREATE INDEX deliveries_subject ON deliveries (subject_kind, subject, created_at);
+
+    CREATE TABLE delivery_contents (
+        n INTEGER PRIMARY KEY,      -- deliveries.n
+        route BLOB NOT NULL,        -- sealed
+        fallback BLOB NOT NULL,     -- sealed
+        route_start INTEGER NOT NULL,
+        route_end INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+";
+
+/// What stands in a database file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing at all.
+    Empty,
+    /// A store of this version, ours or older.
+    Store(usize),
+}
+
+/// The version this library writes.
+pub(crate) const fn newest() -> usize {
+    STEPS.len()
+}
+
+/// Looks without changing anything. A file of somebody else, or of a newer schema, is an error.
+pub(crate) fn look(conn: &Connection) -> Result<Found, Fail> {
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    if application == 0 && version == 0 && tables == 0 {
+        return Ok(Found::Empty);
+    }
+    if application != i64::from(APPLICATION_ID) {
+        return Err(corrupt("the file is a SQLite database but not a Tidings store").into());
+    }
+    check_version(version)?;
+    match usize::try_from(version) {
+        Ok(version) if version > 0 && tables > 0 => Ok(Found::Store(version)),
+        _ => {
+            Err(corrupt(format!("the store's header names schema version {version}, but it has {tables} tables"))
+                .into())
+        }
+    }
+}
+
+/// Refuses a version that this library does not know.
+pub(crate) fn check_version(version: i64) -> Result<(), StoreError> {
+    if version <= newest() as i64 {
+        return Ok(());
+    }
+    let why = format!(
+        "the store has schema version {version}, written by a newer library; this one knows up to {}",
+        newest()
+    );
+    Err(StoreError::new(StoreErrorKind::NewerSchema, why))
+}
+
+/// Brings an empty file or an older store to the newest version, in one transaction: a process that is killed half-way
+/// leaves the old version. Several processes may try at once.
+pub(crate) fn migrate(conn: &Connection, sealer: &Sealer) -> Result<(), Fail> {
+    if look(conn)? == Found::Store(newest()) {
+        return Ok(());
+    }
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    let done = step_up(conn, sealer).and_then(|()| Ok(conn.execute_batch("COMMIT")?));
+    if done.is_err() && !conn.is_autocommit() {
+        conn.execute_batch("ROLLBACK")?;
+    }
+    done
+}
+
+fn step_up(conn: &Connection, sealer: &Sealer) -> Result<(), Fail> {
+    let from = match look(conn)? {
+        Found::Empty => 0,
+        Found::Store(version) => version,
+    };
+    for step in STEPS.iter().skip(from) {
+        conn.execute_batch(step)?;
+    }
+    if from == 0 {
+        let check = sealer.seal(KEY_CHECK, Field::KeyCheck, b"")?;
+        conn.execute("INSERT INTO meta (name, value) VALUES ('key_check', ?1)", [check])?;
+        conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    conn.pragma_update(None, "user_version", newest() as i64)?;
+    Ok(())
+}
+
+/// Tells a key that is not the one this store was made with.
+pub(crate) fn check_key(conn: &Connection, sealer: &Sealer) -> Result<(), Fail> {
+    let sealed: Vec<u8> = match conn.query_row("SELECT value FROM meta WHERE name = 'key_check'", [], |row| row.get(0))
+    {
+        Ok(sealed) => sealed,
+        Err(rusqlite::Error::QueryReturnedNoRows) => return Err(corrupt("the store has lost its key check").into()),
+        Err(error) => return Err(error.into()),
+    };
+    match sealer.open(&sealed, Field::KeyCheck, b"") {
+        Ok(found) if found == KEY_CHECK => Ok(()),
+        _ => {
+            Err(StoreError::new(StoreErrorKind::WrongKey, "the key does not open what is sealed in this store").into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made() -> (Connection, Sealer) {
+        let (conn, sealer) = (Connection::open_in_memory().unwrap(), Sealer::new(&[1; 32]));
+        migrate(&conn, &sealer).unwrap();
+        (conn, sealer)
+    }
+
+    fn kind(fail: Fail) -> StoreErrorKind {
+        fail.of_the_group(std::path::Path::new("/nonexistent/db")).kind()
+    }
+
+    #[test]
+    fn an_empty_file_becomes_a_store_once() {
+        let (conn, sealer) = made();
+        assert_eq!(look(&conn).unwrap(), Found::Store(1));
+        migrate(&conn, &sealer).unwrap();
+        check_key(&conn, &sealer).unwrap();
+        assert_eq!(kind(check_key(&conn, &Sealer::new(&[2; 32])).unwrap_err()), StoreErrorKind::WrongKey);
+    }
+
+    #[test]
+    fn a_newer_schema_is_left_alone() {
+        let (conn, sealer) = made();
+        conn.pragma_update(None, "user_version", 2).unwrap();
+        let before = conn.total_changes();
+        assert_eq!(kind(migrate(&conn, &sealer).unwrap_err()), StoreErrorKind::NewerSchema);
+        assert_eq!(conn.total_changes(), before);
+    }
+
+    #[test]
+    fn somebody_elses_database_is_refused() {
+        let sealer = Sealer::new(&[1; 32]);
+        for theirs in
+            ["CREATE TABLE t (x)", "PRAGMA user_version = 7", "PRAGMA application_id = 77; CREATE TABLE meta (name)"]
+        {
+            let conn = Connection::open_in_memory().unwrap();
+            conn.execute_batch(theirs).unwrap();
+            assert_eq!(kind(migrate(&conn, &sealer).unwrap_err()), StoreErrorKind::Corrupt, "{theirs}");
+        }
+    }
+
+    #[test]
+    fn a_header_without_its_tables_is_damage() {
+        for (application, version) in [(APPLICATION_ID, 1), (APPLICATION_ID, 0), (APPLICATION_ID, -1)] {
+            let conn = Connection::open_in_memory().unwrap();
+            conn.pragma_update(None, "application_id", application).unwrap();
+            conn.pragma_update(None, "user_version", version).unwrap();
+            assert_eq!(kind(look(&conn).unwrap_err()), StoreErrorKind::Corrupt, "{version}");
+        }
+    }
+
+    /// What fails on the way leaves the file as it was.
+    #[test]
+    fn a_migration_is_whole_or_nothing() {
+        let (conn, sealer) = (Connection::open_in_memory().unwrap(), Sealer::new(&[1; 32]));
+        conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+        step_up(&conn, &sealer).unwrap();
+        conn.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(look(&conn).unwrap(), Found::Empty);
+    }
+}

@@ -1,0 +1,298 @@
+//! Streams: creating, claiming, appending.
+//!
+//! What the writer knows of a stream it keeps between groups, as long as nobody else has committed: an append then reads
+//! nothing, and however many commits of a group touch a stream, its row is written once.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+use tidings_proto::stream::{MAX_SEQ, StreamId};
+use tidings_proto::time::StoreMillis;
+use tidings_store::{AppendShared, Chunk, ChunkBuilder, Claimed, Done, Refused, StreamKey, WorkerId};
+
+use crate::error::Fail;
+use crate::rows::{self, StreamRow, int};
+use crate::writer::{Tx, cannot_hold};
+
+/// More streams than this are not remembered beyond a group.
+const REMEMBERED: usize = 4_096;
+
+/// The stream rows that the writer knows.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    known: HashMap<StreamId, Known>,
+    by_key: HashMap<StreamKey, StreamId>,
+    dirty: Vec<StreamId>,
+}
+
+#[derive(Debug)]
+struct Known {
+    row: StreamRow,
+    dirty: Dirty,
+}
+
+/// What of a row is newer than in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    Nothing,
+    /// What every append changes; no index stands on it.
+    Head,
+    All,
+}
+
+impl Streams {
+    /// Forgets everything, also what was not flushed: the transaction was rolled back, or others have committed.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+        self.by_key.clear();
+        self.dirty.clear();
+    }
+
+    /// The group is committed.
+    pub(crate) fn committed(&mut self) {
+        if self.known.len() > REMEMBERED {
+            self.forget();
+        }
+    }
+
+    fn by_id(&mut self, conn: &Connection, id: StreamId) -> rusqlite::Result<Option<&StreamRow>> {
+        if !self.known.contains_key(&id) {
+            let Some(row) = rows::stream_by_id(conn, id)? else { return Ok(None) };
+            self.keep(row);
+        }
+        Ok(self.known.get(&id).map(|known| &known.row))
+    }
+
+    fn by_key(&mut self, conn: &Connection, key: &StreamKey) -> rusqlite::Result<Option<&StreamRow>> {
+        let id = match self.by_key.get(key) {
+            Some(id) => *id,
+            None => {
+                let Some(row) = rows::stream_by_key(conn, key)? else { return Ok(None) };
+                let id = row.id;
+                // A row known by its id may be newer than what the database has.
+                match self.known.get(&id) {
+                    Some(_) => drop(self.by_key.insert(row.key, id)),
+                    None => self.keep(row),
+                }
+                id
+            }
+        };
+        Ok(self.known.get(&id).map(|known| &known.row))
+    }
+
+    fn keep(&mut self, row: StreamRow) {
+        self.by_key.insert(row.key.clone(), row.id);
+        self.known.insert(row.id, Known { row, dirty: Dirty::Nothing });
+    }
+
+    fn change(&mut self, id: StreamId, dirty: Dirty, change: impl FnOnce(&mut StreamRow)) {
+        if let Some(known) = self.known.get_mut(&id) {
+            change(&mut known.row);
+            if known.dirty == Dirty::Nothing {
+                self.dirty.push(id);
+            }
+            known.dirty = known.dirty.max(dirty);
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Writes what the group changed of streams.
+    pub(crate) fn flush_streams(&mut self) -> Result<(), Fail> {
+        for id in std::mem::take(&mut self.streams.dirty) {
+            let Some(known) = self.streams.known.get_mut(&id) else { continue };
+            let row = &known.row;
+            match known.dirty {
+                Dirty::Nothing => {}
+                Dirty::Head => {
+                    self.conn
+                        .prepare_cached("UPDATE streams SET next_seq = ?2, bytes = ?3, boot = ?4 WHERE n = ?1")?
+                        .execute((row.n, int(row.next_seq), int(row.bytes), row.boot))?;
+                }
+                Dirty::All => {
+                    self.conn
+                        .prepare_cached(
+                            "UPDATE streams SET next_seq = ?2, bytes = ?3, boot = ?4, claim = ?5, owned = ?6, closed_at = ?7,
+                             worker = ?8 WHERE n = ?1",
+                        )?
+                        .execute(params![
+                            row.n,
+                            int(row.next_seq),
+                            int(row.bytes),
+                            row.boot,
+                            row.claim,
+                            row.owned,
+                            row.closed_at,
+                            row.worker.map(|worker| worker.0),
+                        ])?;
+                }
+            }
+            known.dirty = Dirty::Nothing;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create(&mut self, id: StreamId, key: &StreamKey, worker: WorkerId) -> Result<Done, Fail> {
+        self.new_stream(id, key, Some(worker))?;
+        Ok(Done::Nothing)
+    }
+
+    pub(crate) fn claim(&mut self, new_id: StreamId, key: &StreamKey, worker: WorkerId) -> Result<Done, Fail> {
+        let Some(row) = self.streams.by_key(self.conn, key)? else {
+            self.new_stream(new_id, key, Some(worker))?;
+            return Ok(Done::Claimed(Claimed { stream: new_id, epoch: 1, claim: 1, next_seq: 0 }));
+        };
+        if row.closed_at.is_some() {
+            return Err(Refused::Closed.into());
+        }
+        let (id, epoch, next_seq) = (row.id, row.epoch, row.next_seq);
+        let claim = self.new_claim(id, Some(worker))?;
+        Ok(Done::Claimed(Claimed { stream: id, epoch, claim, next_seq }))
+    }
+
+    pub(crate) fn append(
+        &mut self,
+        id: StreamId,
+        claim: u32,
+        chunks: &[Chunk],
+        close: bool,
+        now: StoreMillis,
+    ) -> Result<Done, Fail> {
+        self.core.saw(now);
+        let row = self.streams.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        let fenced = Refused::Fenced { claim: row.claim, next_seq: row.next_seq };
+        if row.closed_at.is_some() {
+            return Err(Refused::Closed.into());
+        }
+        // A shared claim is nobody's: who names it did not get it from `Claim`.
+        if claim != row.claim || !row.owned {
+            return Err(fenced.into());
+        }
+        let mut next_seq = row.next_seq;
+        for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
+            if chunk.first_seq != next_seq {
+                return Err(fenced.into());
+            }
+            next_seq = after(next_seq, chunk.count)?;
+        }
+        let n = row.n;
+        for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
+            self.insert_chunk(n, chunk)?;
+        }
+        self.advance(id, n, next_seq, chunks.iter().map(Chunk::weight).sum(), close.then_some(now));
+        Ok(Done::Nothing)
+    }
+
+    pub(crate) fn append_shared(&mut self, append: &AppendShared) -> Result<Done, Fail> {
+        self.core.saw(append.now);
+        let mut builder = ChunkBuilder::default();
+        for (at, event) in append.events.iter().enumerate() {
+            if !builder.push(&event.kind, &event.payload, event.time, event.identity.as_ref()) {
+                return Err(cannot_hold(format!("event {at} of the append is longer than a chunk can hold")));
+            }
+        }
+        let here = self.core.boot();
+        let found = self.streams.by_key(self.conn, &append.key)?;
+        let (id, must_claim) = match found {
+            Some(row) if row.closed_at.is_some() => return Err(Refused::Closed.into()),
+            // Numbers given out before this boot may have been seen and taken back by a loss of power.
+            Some(row) => (row.id, row.owned || (here.is_some() && row.boot != here)),
+            None => (append.new_id, false),
+        };
+        let first_seq = found.map_or(0, |row| row.next_seq);
+        let next_seq = after(first_seq, builder.count())?;
+        if found.is_none() {
+            self.new_stream(id, &append.key, None)?;
+        }
+        if must_claim {
+            self.new_claim(id, None)?;
+        }
+        let Some(row) = self.streams.by_id(self.conn, id)? else { return Err(Refused::Unknown.into()) };
+        let (n, epoch, claim) = (row.n, row.epoch, row.claim);
+        let mut bytes = 0;
+        if builder.count() > 0 {
+            let chunk = builder.take(first_seq);
+            bytes = chunk.weight();
+            self.insert_chunk(n, &chunk)?;
+        }
+        self.advance(id, n, next_seq, bytes, append.close.then_some(append.now));
+        Ok(Done::Appended { stream: id, epoch, claim, first_seq })
+    }
+
+    /// Makes a stream with claim 1, one writer's or everybody's.
+    fn new_stream(&mut self, id: StreamId, key: &StreamKey, worker: Option<WorkerId>) -> Result<(), Fail> {
+        let boot = self.core.boot();
+        let made = self
+            .conn
+            .prepare_cached(
+                "INSERT INTO streams (next_seq, bytes, earliest, epoch, claim, owned, boot, worker, uid, scope, name)
+                 VALUES (0, 0, 0, 1, 1, ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![worker.is_some(), boot, worker.map(|worker| worker.0), id.0, key.scope, key.name])?;
+        if made == 0 {
+            return Err(Refused::Exists.into());
+        }
+        self.streams.keep(StreamRow {
+            n: self.conn.last_insert_rowid(),
+            next_seq: 0,
+            bytes: 0,
+            earliest: 0,
+            epoch: 1,
+            claim: 1,
+            owned: worker.is_some(),
+            boot,
+            closed_at: None,
+            worker,
+            id,
+            key: key.clone(),
+        });
+        Ok(())
+    }
+
+    /// Fences the claim before it.
+    fn new_claim(&mut self, id: StreamId, worker: Option<WorkerId>) -> Result<u32, Fail> {
+        let row = self.streams.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        let claim = row.claim.checked_add(1).ok_or_else(|| cannot_hold("the stream has used up its claims"))?;
+        self.conn.prepare_cached("INSERT INTO claims (stream, claim, first_seq) VALUES (?1, ?2, ?3)")?.execute((
+            row.n,
+            claim,
+            int(row.next_seq),
+        ))?;
+        let boot = self.core.boot();
+        self.streams.change(id, Dirty::All, |row| {
+            row.claim = claim;
+            row.owned = worker.is_some();
+            row.worker = worker;
+            row.boot = boot;
+        });
+        self.took_claim = true;
+        Ok(claim)
+    }
+
+    fn insert_chunk(&mut self, stream: i64, chunk: &Chunk) -> Result<(), Fail> {
+        let insert = match &mut self.hot.insert_chunk {
+            Some(insert) => insert,
+            none => none.insert(self.conn.prepare_cached(
+                "INSERT INTO chunks (stream, first_seq, count, last_time, data) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?),
+        };
+        insert.execute((stream, int(chunk.first_seq), chunk.count, chunk.last_time, chunk.data.as_deref()))?;
+        Ok(())
+    }
+
+    fn advance(&mut self, id: StreamId, n: i64, next_seq: u64, bytes: u64, closed_at: Option<StoreMillis>) {
+        let boot = self.core.boot();
+        self.streams.change(id, if closed_at.is_some() { Dirty::All } else { Dirty::Head }, |row| {
+            row.next_seq = next_seq;
+            row.bytes += bytes;
+            row.closed_at = closed_at;
+            row.boot = boot.or(row.boot);
+        });
+        self.sweep.touch(n);
+    }
+}
+
+fn after(next_seq: u64, count: u32) -> Result<u64, Fail> {
+    let next = next_seq + u64::from(count);
+    if next > MAX_SEQ + 1 { Err(cannot_hold("the stream has used up its sequence numbers")) } else { Ok(next) }
+}

@@ -1,0 +1,325 @@
+//! The one connection that commits, and the group it commits in one transaction.
+
+use rusqlite::{CachedStatement, Connection};
+use tidings_store::{Commit, CommitError, Done, Durability, Op, StoreError, StoreErrorKind, WorkerId};
+
+use crate::connection::Role;
+use crate::error::{self, Fail};
+use crate::streams::Streams;
+use crate::trim::Sweep;
+use crate::{Core, schema};
+
+/// The connection that commits, and what it remembers between groups.
+pub(crate) struct Writer {
+    conn: Option<Connection>,
+    /// What `PRAGMA synchronous` stands at; it can only be set between transactions.
+    synced: Option<Durability>,
+    /// `PRAGMA data_version` at the last group: another value means that somebody else has committed.
+    data_version: i64,
+    /// A group failed in a way that may have left its pages in the log; see [`Writer::connected`].
+    scrub: bool,
+    streams: Streams,
+    pub(crate) sweep: Sweep,
+    closed: bool,
+}
+
+/// How a try at a group ended.
+enum Tried {
+    Committed(Vec<Result<Vec<Done>, CommitError>>),
+    /// It takes a claim and so must be on disk; nothing was done yet.
+    MustSync,
+}
+
+impl Writer {
+    pub(crate) fn open(core: &Core) -> Result<Self, StoreError> {
+        let mut writer = Self {
+            conn: None,
+            synced: None,
+            data_version: 0,
+            scrub: false,
+            streams: Streams::default(),
+            sweep: Sweep::default(),
+            closed: false,
+        };
+        writer.connected(core)?;
+        Ok(writer)
+    }
+
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        self.conn.as_ref()
+    }
+
+    /// Does a group; the contract is [`Store::commit`](tidings_store::Store::commit)'s.
+    pub(crate) fn commit(&mut self, core: &Core, group: &[Commit]) -> Vec<Result<Vec<Done>, CommitError>> {
+        if group.is_empty() {
+            return Vec::new();
+        }
+        let asked = group.iter().map(|commit| commit.durability).max().unwrap_or_default();
+        let tried = match self.attempt(core, group, asked) {
+            Ok(Tried::MustSync) => self.attempt(core, group, Durability::Disk),
+            other => other,
+        };
+        match tried {
+            Ok(Tried::Committed(results)) => results,
+            // A synced attempt never asks for another.
+            Ok(Tried::MustSync) => Vec::new(),
+            Err(error) => group.iter().map(|_| Err(error.clone().into())).collect(),
+        }
+    }
+
+    fn attempt(&mut self, core: &Core, group: &[Commit], durability: Durability) -> Result<Tried, StoreError> {
+        self.connected(core)?;
+        self.set_durability(core, durability)?;
+        let (tried, after) = {
+            let Some(conn) = &self.conn else { return Err(error::closed()) };
+            let mut tx = Tx {
+                conn,
+                core,
+                streams: &mut self.streams,
+                sweep: &mut self.sweep,
+                hot: Hot::default(),
+                took_claim: false,
+                after: After::default(),
+            };
+            let tried = tx.run(group, durability, &mut self.data_version);
+            (tried, std::mem::take(&mut tx.after))
+        };
+        match tried {
+            Ok(Tried::Committed(results)) => {
+                self.streams.committed();
+                after.happen(core);
+                Ok(Tried::Committed(results))
+            }
+            Ok(Tried::MustSync) => {
+                self.roll_back(false);
+                Ok(Tried::MustSync)
+            }
+            Err(fail) => {
+                let poisoned = matches!(&fail, Fail::Sql(error) if error::poisons(error));
+                self.roll_back(poisoned);
+                Err(fail.of_the_group(&core.place.db))
+            }
+        }
+    }
+
+    /// Leaves no transaction open, and no connection whose state is in doubt.
+    fn roll_back(&mut self, poisoned: bool) {
+        self.streams.forget();
+        let open = self.conn.as_ref().is_some_and(|conn| !conn.is_autocommit());
+        let failed = open && self.conn.as_ref().is_some_and(|conn| conn.execute_batch("ROLLBACK").is_err());
+        if poisoned || failed {
+            self.scrub = true;
+            self.disconnect();
+        }
+    }
+
+    fn disconnect(&mut self) {
+        self.conn = None;
+        self.synced = None;
+        self.data_version = 0;
+        self.streams.forget();
+    }
+
+    /// Connects anew where the last failure cost the connection.
+    ///
+    /// A commit whose sync failed was told to have failed, but its pages may stand whole at the end of the log, where the
+    /// recovery after a crash would find them and make them true. One small commit of ours in their place ends that.
+    fn connected(&mut self, core: &Core) -> Result<(), StoreError> {
+        if self.closed {
+            return Err(error::closed());
+        }
+        if self.conn.is_none() {
+            let conn = core.connect(Role::Write)?;
+            schema::look(&conn).map_err(|fail| fail.of_the_group(&core.place.db))?;
+            self.conn = Some(conn);
+        }
+        if self.scrub {
+            self.set_durability(core, Durability::Disk)?;
+            if let Some(conn) = &self.conn
+                && let Err(error) = conn.execute_batch(
+                    "BEGIN IMMEDIATE;
+                     INSERT INTO meta (name, value) VALUES ('scrubs', 1) ON CONFLICT DO UPDATE SET value = value + 1;
+                     COMMIT;",
+                )
+            {
+                let told = error::sql(&error, "recover from a failed commit", &core.place.db);
+                self.roll_back(error::poisons(&error));
+                return Err(told);
+            }
+            self.scrub = false;
+        }
+        Ok(())
+    }
+
+    fn set_durability(&mut self, core: &Core, durability: Durability) -> Result<(), StoreError> {
+        if self.synced == Some(durability) {
+            return Ok(());
+        }
+        let Some(conn) = &self.conn else { return Err(error::closed()) };
+        let pragma = match durability {
+            Durability::Process => "PRAGMA synchronous = NORMAL",
+            Durability::Disk => "PRAGMA synchronous = FULL",
+        };
+        conn.execute_batch(pragma).map_err(core.sql("set the durability"))?;
+        self.synced = Some(durability);
+        Ok(())
+    }
+
+    /// Runs `change` in a synced transaction of its own.
+    pub(crate) fn change<T>(
+        &mut self,
+        core: &Core,
+        what: &str,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.connected(core)?;
+        self.set_durability(core, Durability::Disk)?;
+        let Some(conn) = &self.conn else { return Err(error::closed()) };
+        let done = (|| {
+            begin(conn)?;
+            let done = change(conn)?;
+            conn.execute_batch("COMMIT")?;
+            Ok(done)
+        })();
+        done.map_err(|error| {
+            self.roll_back(error::poisons(&error));
+            error::sql(&error, what, &core.place.db)
+        })
+    }
+
+    /// Makes everything durable and lets go of the connection.
+    pub(crate) fn close(&mut self, core: &Core) -> Result<(), StoreError> {
+        self.closed = true;
+        let Some(conn) = self.conn.take() else { return Ok(()) };
+        self.streams.forget();
+        // A checkpoint syncs the log before anything else. What readers of other processes hold back stays in the log.
+        let flushed = conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+            .map_err(core.sql("flush the store while closing it"));
+        let closed = conn.close().map_err(|(_, error)| error::sql(&error, "close the store", &core.place.db));
+        flushed.and(closed)
+    }
+}
+
+/// Takes the right to write, waiting for other processes: the one place where they queue.
+fn begin(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+}
+
+/// Statements of the hot path, looked up once a group.
+#[derive(Default)]
+pub(crate) struct Hot<'c> {
+    pub(crate) insert_chunk: Option<CachedStatement<'c>>,
+}
+
+/// What happens outside the database once a group is committed.
+#[derive(Default)]
+pub(crate) struct After {
+    /// Workers that left.
+    pub(crate) left: Vec<WorkerId>,
+    /// Workers that are forgotten.
+    pub(crate) forgotten: Vec<WorkerId>,
+}
+
+impl After {
+    fn happen(self, core: &Core) {
+        for worker in self.left {
+            core.workers.release(worker);
+        }
+        core.workers.remove_dead(&self.forgotten);
+    }
+}
+
+/// One transaction: a group on its way.
+pub(crate) struct Tx<'c> {
+    pub(crate) conn: &'c Connection,
+    pub(crate) core: &'c Core,
+    pub(crate) streams: &'c mut Streams,
+    pub(crate) sweep: &'c mut Sweep,
+    pub(crate) hot: Hot<'c>,
+    /// A claim was taken on a stream that existed: it must be on disk before anybody numbers under it.
+    pub(crate) took_claim: bool,
+    pub(crate) after: After,
+}
+
+impl Tx<'_> {
+    fn run(&mut self, group: &[Commit], durability: Durability, data_version: &mut i64) -> Result<Tried, Fail> {
+        begin(self.conn)?;
+        let now: i64 = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if now != *data_version {
+            self.streams.forget();
+            let version = self.conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?;
+            schema::check_version(version)?;
+            *data_version = now;
+        }
+        let mut results = Vec::with_capacity(group.len());
+        for commit in group {
+            results.push(self.one(commit)?);
+            if self.took_claim && durability < Durability::Disk {
+                return Ok(Tried::MustSync);
+            }
+        }
+        self.flush_streams()?;
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(Tried::Committed(results))
+    }
+
+    /// One commit. An operation checks everything before it writes anything, so only a commit in which a refusal can
+    /// follow on a write needs a savepoint.
+    fn one(&mut self, commit: &Commit) -> Result<Result<Vec<Done>, CommitError>, Fail> {
+        let careful = commit.ops.iter().skip(1).any(can_be_refused);
+        if careful {
+            self.flush_streams()?;
+            self.conn.prepare_cached("SAVEPOINT one")?.execute([])?;
+        }
+        let (left, forgotten) = (self.after.left.len(), self.after.forgotten.len());
+        let mut answers = Vec::with_capacity(commit.ops.len());
+        for op in &commit.ops {
+            match self.op(op) {
+                Ok(done) => answers.push(done),
+                Err(fail) => {
+                    let refused = fail.of_one_commit()?;
+                    if careful {
+                        self.streams.forget();
+                        self.after.left.truncate(left);
+                        self.after.forgotten.truncate(forgotten);
+                        self.conn.prepare_cached("ROLLBACK TO one")?.execute([])?;
+                        self.conn.prepare_cached("RELEASE one")?.execute([])?;
+                    }
+                    return Ok(Err(refused));
+                }
+            }
+        }
+        if careful {
+            self.conn.prepare_cached("RELEASE one")?.execute([])?;
+        }
+        Ok(Ok(answers))
+    }
+
+    fn op(&mut self, op: &Op) -> Result<Done, Fail> {
+        match op {
+            Op::Create { id, key, worker } => self.create(*id, key, *worker),
+            Op::Claim { new_id, key, worker } => self.claim(*new_id, key, *worker),
+            Op::Append { stream, claim, chunks, close, now } => self.append(*stream, *claim, chunks, *close, *now),
+            Op::AppendShared(append) => self.append_shared(append),
+            Op::BeginCall(record) => self.begin_call(record),
+            Op::EndCall { id, outcome, at } => self.end_call(*id, outcome, *at),
+            Op::Enqueue(delivery) => self.enqueue(delivery),
+            Op::Lease(lease) => self.lease(lease),
+            Op::Settle(settle) => self.settle(settle),
+            Op::SetTimer { call, kind, due } => self.set_timer(*call, *kind, *due),
+            Op::Heartbeat { worker, until } => self.heartbeat(*worker, *until),
+            Op::Leave { worker } => self.leave(*worker),
+            Op::Trim { now, wall, retention, keep_finished_ms } => self.trim(*now, *wall, retention, *keep_finished_ms),
+        }
+    }
+}
+
+fn can_be_refused(op: &Op) -> bool {
+    !matches!(op, Op::Lease(_) | Op::Heartbeat { .. } | Op::Leave { .. } | Op::Trim { .. })
+}
+
+/// What an operation holds cannot be stored by any try.
+pub(crate) fn cannot_hold(why: impl Into<String>) -> Fail {
+    Fail::Own(StoreError::new(StoreErrorKind::Unsupported, why))
+}
