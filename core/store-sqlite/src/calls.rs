@@ -11,7 +11,7 @@ use crate::writer::Tx;
 
 impl Tx<'_> {
     pub(crate) fn begin_call(&mut self, record: &CallRecord) -> Result<Done, Fail> {
-        self.core.saw(record.began_at);
+        self.saw(record.began_at);
         let config = self.core.sealer.seal(&record.config.0, Field::CallConfig, &record.id.to_bytes())?;
         let made = self
             .conn
@@ -45,7 +45,7 @@ impl Tx<'_> {
     }
 
     pub(crate) fn end_call(&mut self, id: CallId, outcome: &CallOutcome, at: StoreMillis) -> Result<Done, Fail> {
-        self.core.saw(at);
+        self.saw(at);
         let n = self.running(id)?;
         self.conn
             .prepare_cached("UPDATE calls SET status = ?2, reason = ?3, ended_at = ?4 WHERE n = ?1")?
@@ -76,20 +76,7 @@ impl Tx<'_> {
                  ON CONFLICT DO UPDATE SET until = excluded.until, boot = excluded.boot",
             )?
             .execute((worker.0, until, self.core.boot()))?;
-        self.note_time(until)?;
         Ok(Done::Nothing)
-    }
-
-    /// The next boot's timeline begins no earlier than any time noted here: whoever lives has a lease that ends later
-    /// than any time it wrote.
-    pub(crate) fn note_time(&self, time: StoreMillis) -> Result<(), Fail> {
-        self.conn
-            .prepare_cached(
-                "INSERT INTO meta (name, value) VALUES ('newest', ?1)
-                 ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value",
-            )?
-            .execute([time])?;
-        Ok(())
     }
 
     /// A database file that was deleted or replaced takes commits without a word, and nobody will ever see them.

@@ -8,7 +8,7 @@ use tidings_store::{Delivery, DeliveryId, DeliveryState, Done, Lease, NewDeliver
 use crate::error::Fail;
 use crate::rows::{self, Id, subject_columns};
 use crate::seal::Field;
-use crate::writer::{Tx, cannot_hold};
+use crate::writer::Tx;
 
 /// What an operator is told of a delivery whose sealed route no longer opens.
 const UNREADABLE: &str = "unreadable";
@@ -23,7 +23,7 @@ struct Candidate {
 
 impl Tx<'_> {
     pub(crate) fn enqueue(&mut self, new: &NewDelivery) -> Result<Done, Fail> {
-        self.core.saw(new.created_at);
+        self.saw(new.created_at);
         let route = self.core.sealer.seal(&new.route.0, Field::DeliveryRoute, &new.id.0)?;
         let fallback = self.core.sealer.seal(&new.fallback.0, Field::DeliveryFallback, &new.id.0)?;
         let subject = subject_columns(&new.subject);
@@ -65,7 +65,7 @@ impl Tx<'_> {
     }
 
     pub(crate) fn lease(&mut self, lease: &Lease) -> Result<Done, Fail> {
-        self.core.saw(lease.now);
+        self.saw(lease.now);
         let mut found = self.waiting(lease)?;
         found.extend(self.abandoned(lease)?);
         found.sort_by_key(|candidate| (candidate.due, candidate.n));
@@ -109,7 +109,7 @@ impl Tx<'_> {
     }
 
     fn holders(&self) -> Result<Vec<WorkerId>, Fail> {
-        let mut holders = self.conn.prepare_cached(HOLDERS)?;
+        let mut holders = self.conn.prepare_cached("SELECT DISTINCT worker FROM deliveries WHERE queue = 1")?;
         let rows = holders.query_map([], |row| Ok(WorkerId(row.get::<_, Id>(0)?.0)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -182,7 +182,7 @@ impl Tx<'_> {
     }
 
     pub(crate) fn settle(&mut self, settle: &Settle) -> Result<Done, Fail> {
-        self.core.saw(settle.at);
+        self.saw(settle.at);
         let held = self
             .conn
             .prepare_cached("SELECT n, token FROM deliveries WHERE uid = ?1 AND queue = 1")?
@@ -192,18 +192,16 @@ impl Tx<'_> {
             Some((n, token)) if token == settle.token => n,
             _ => return Err(Refused::LostLease.into()),
         };
-        if settle.state == DeliveryState::Leased {
-            return Err(cannot_hold("a lease is ended by a state other than leased"));
-        }
         if settle.state.is_final() {
             self.finish(n, settle.state, settle.counts, settle.error.as_deref(), settle.at)?;
         } else {
+            // Anything that is not final means another attempt.
             self.conn
                 .prepare_cached(
-                    "UPDATE deliveries SET queue = 0, at = ?2, due = ?2, state = ?3, attempts = attempts + ?4,
-                     last_error = coalesce(?5, last_error), worker = NULL WHERE n = ?1",
+                    "UPDATE deliveries SET queue = 0, at = ?2, due = ?2, state = 'retrying', attempts = attempts + ?3,
+                     last_error = ?4, worker = NULL WHERE n = ?1",
                 )?
-                .execute((n, settle.due, settle.state.as_str(), settle.counts, &settle.error))?;
+                .execute((n, settle.due, settle.counts, &settle.error))?;
         }
         Ok(Done::Nothing)
     }
@@ -219,7 +217,7 @@ impl Tx<'_> {
         self.conn
             .prepare_cached(
                 "UPDATE deliveries SET queue = 2, at = ?2, state = ?3, attempts = attempts + ?4,
-                 last_error = coalesce(?5, last_error), worker = NULL WHERE n = ?1",
+                 last_error = ?5, worker = NULL WHERE n = ?1",
             )?
             .execute((n, at, state.as_str(), counts, error))?;
         Ok(())
@@ -236,6 +234,3 @@ impl Tx<'_> {
         Ok(())
     }
 }
-
-/// The workers that have a delivery in their hands.
-pub(crate) const HOLDERS: &str = "SELECT DISTINCT worker FROM deliveries WHERE queue = 1";

@@ -99,8 +99,6 @@ struct Core {
     workers: Workers,
     /// `boots.n` of the boot this host is in; 0 while nobody told.
     boot: AtomicI64,
-    /// The latest time on the store's timeline that a caller named.
-    latest: AtomicI64,
     closed: AtomicBool,
     /// The process that opened the store.
     pid: u32,
@@ -111,14 +109,6 @@ struct Core {
 impl Core {
     fn boot(&self) -> Option<i64> {
         Some(self.boot.load(Ordering::Acquire)).filter(|boot| *boot != 0)
-    }
-
-    fn latest(&self) -> StoreMillis {
-        self.latest.load(Ordering::Acquire)
-    }
-
-    fn saw(&self, now: StoreMillis) {
-        self.latest.fetch_max(now, Ordering::AcqRel);
     }
 
     fn check_open(&self) -> Result<(), StoreError> {
@@ -181,7 +171,6 @@ impl SqliteStore {
             busy_timeout,
             sealer,
             boot: AtomicI64::new(0),
-            latest: AtomicI64::new(StoreMillis::MIN),
             closed: AtomicBool::new(false),
             pid: std::process::id(),
             identity,
@@ -312,11 +301,11 @@ impl Store for SqliteStore {
     }
 
     fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError> {
-        self.read_with("look for due timers", |conn, core| read::due_timers(conn, core, now, limit))
+        self.read_with("look for due timers", |conn, _| read::due_timers(conn, now, limit))
     }
 
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError> {
-        self.read_with("look for what is due next", read::next_due)
+        self.read_with("look for what is due next", |conn, _| read::next_due(conn))
     }
 
     fn deliveries(

@@ -11,7 +11,6 @@ use tidings_store::{
 };
 
 use crate::connection::Role;
-use crate::deliveries::HOLDERS;
 use crate::error::Fail;
 use crate::rows::{self, CALL, Id, SUMMARY, StreamRow, count, int, subject_columns};
 use crate::{Core, lock};
@@ -92,7 +91,7 @@ pub(crate) fn page(
         while events < u64::from(limits.events.max(1)) && bytes < limits.bytes.max(1) {
             let Some(next) = found.next()? else { break };
             let chunk = rows::chunk(next)?;
-            events += chunk.end().saturating_sub(chunk.first_seq.max(from));
+            events += u64::from(chunk.count);
             bytes += chunk.weight();
             chunks.push(chunk);
         }
@@ -114,7 +113,6 @@ pub(crate) fn lost_calls(
     now: StoreMillis,
     limit: u32,
 ) -> Result<Vec<CallRecord>, Fail> {
-    core.saw(now);
     let mut lost = Vec::new();
     for worker in workers(conn, "SELECT DISTINCT worker FROM calls WHERE status IS NULL")? {
         let left = limit.saturating_sub(u32::try_from(lost.len()).unwrap_or(u32::MAX));
@@ -146,8 +144,7 @@ fn workers(conn: &Connection, sql: &str) -> Result<Vec<WorkerId>, Fail> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-pub(crate) fn due_timers(conn: &Connection, core: &Core, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, Fail> {
-    core.saw(now);
+pub(crate) fn due_timers(conn: &Connection, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, Fail> {
     let mut select = conn.prepare_cached(
         "SELECT calls.uid, timers.kind, timers.due FROM timers JOIN calls ON calls.n = timers.call
          WHERE timers.due <= ?1 ORDER BY timers.due, timers.call LIMIT ?2",
@@ -163,20 +160,11 @@ pub(crate) fn due_timers(conn: &Connection, core: &Core, now: StoreMillis, limit
     Ok(due)
 }
 
-pub(crate) fn next_due(conn: &Connection, core: &Core) -> Result<Option<StoreMillis>, Fail> {
+pub(crate) fn next_due(conn: &Connection) -> Result<Option<StoreMillis>, Fail> {
     let first = |sql: &str| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<StoreMillis>>(0));
     let timer = first("SELECT min(due) FROM timers")?;
     let waiting = first("SELECT min(at) FROM deliveries WHERE queue = 0")?;
-    let mut next = [timer, waiting].into_iter().flatten().min();
-    for worker in workers(conn, HOLDERS)? {
-        if rows::gone(conn, core, worker, core.latest())? {
-            let due: Option<StoreMillis> = conn
-                .prepare_cached("SELECT min(due) FROM deliveries WHERE queue = 1 AND worker = ?1")?
-                .query_row([worker.0], |row| row.get(0))?;
-            next = [next, due].into_iter().flatten().min();
-        }
-    }
-    Ok(next)
+    Ok([timer, waiting].into_iter().flatten().min())
 }
 
 pub(crate) fn deliveries(

@@ -141,7 +141,7 @@ pub(crate) fn stream_by_id(conn: &Connection, id: StreamId) -> rusqlite::Result<
 /// What the store tells of a stream.
 pub(crate) fn stream_info(conn: &Connection, core: &Core, row: StreamRow) -> rusqlite::Result<StreamInfo> {
     let owner_gone = match row.worker {
-        Some(worker) => gone(conn, core, worker, core.latest())?,
+        Some(worker) => known_gone(conn, core, worker)?,
         None => false,
     };
     Ok(StreamInfo {
@@ -157,15 +157,28 @@ pub(crate) fn stream_info(conn: &Connection, core: &Core, row: StreamRow) -> rus
     })
 }
 
-/// Whether a worker is gone; the rule stands in [`workers`](crate::workers).
+/// Whether a worker is gone at `now`; the rule stands in [`workers`](crate::workers).
 pub(crate) fn gone(conn: &Connection, core: &Core, worker: WorkerId, now: StoreMillis) -> rusqlite::Result<bool> {
-    let row: Option<(StoreMillis, Option<i64>)> = conn
-        .prepare_cached("SELECT until, boot FROM workers WHERE uid = ?1")?
+    Ok(match worker_row(conn, worker)? {
+        Some((until, boot)) => until < now || died(core, worker, boot),
+        None => true,
+    })
+}
+
+/// Whether a worker is gone whatever the time is. One whose lease ran out may live, and what it numbered may still come
+/// to the store, until another claim fences it.
+fn known_gone(conn: &Connection, core: &Core, worker: WorkerId) -> rusqlite::Result<bool> {
+    Ok(worker_row(conn, worker)?.is_none_or(|(_, boot)| died(core, worker, boot)))
+}
+
+fn worker_row(conn: &Connection, worker: WorkerId) -> rusqlite::Result<Option<(StoreMillis, Option<i64>)>> {
+    conn.prepare_cached("SELECT until, boot FROM workers WHERE uid = ?1")?
         .query_row([&worker.0], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((until, boot)) = row else { return Ok(true) };
-    let other_boot = boot.zip(core.boot()).is_some_and(|(its, ours)| its != ours);
-    Ok(until <= now || other_boot || core.workers.ask(worker) == Lock::Free)
+        .optional()
+}
+
+fn died(core: &Core, worker: WorkerId, boot: Option<i64>) -> bool {
+    boot.zip(core.boot()).is_some_and(|(its, ours)| its != ours) || core.workers.ask(worker) == Lock::Free
 }
 
 /// A chunk from `first_seq, count, last_time, data`.

@@ -64,8 +64,7 @@ const V1: &str = "
     CREATE TABLE boots (
         n INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
-        offset INTEGER NOT NULL,
-        seen_at INTEGER NOT NULL    -- on the timeline, when it was first seen
+        offset INTEGER NOT NULL
     ) STRICT;
 
     CREATE TABLE calls (

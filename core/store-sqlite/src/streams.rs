@@ -158,7 +158,7 @@ impl Tx<'_> {
         close: bool,
         now: StoreMillis,
     ) -> Result<Done, Fail> {
-        self.core.saw(now);
+        self.saw(now);
         let row = self.streams.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
         let fenced = Refused::Fenced { claim: row.claim, next_seq: row.next_seq };
         if row.closed_at.is_some() {
@@ -184,7 +184,7 @@ impl Tx<'_> {
     }
 
     pub(crate) fn append_shared(&mut self, append: &AppendShared) -> Result<Done, Fail> {
-        self.core.saw(append.now);
+        self.saw(append.now);
         let mut builder = ChunkBuilder::default();
         for (at, event) in append.events.iter().enumerate() {
             if !builder.push(&event.kind, &event.payload, event.time, event.identity.as_ref()) {

@@ -72,8 +72,7 @@ impl Tx<'_> {
         retention: &Retention,
         keep_finished_ms: i64,
     ) -> Result<Done, Fail> {
-        self.core.saw(now);
-        self.note_time(now)?;
+        self.saw(now);
         // From here on the rows in the database count.
         self.flush_streams()?;
         self.streams.forget();

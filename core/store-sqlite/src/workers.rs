@@ -32,16 +32,16 @@ use tidings_store::WorkerId;
 
 use crate::open::{in_mode_0600, sibling};
 
-/// The workers that this process holds locks for, with the process id that does: after a fork the child has the list,
-/// but none of the locks.
-static HELD: LazyLock<Mutex<HashMap<WorkerId, u32>>> = LazyLock::new(Mutex::default);
+/// The lock files that this process holds, with the process id that does: after a fork the child has the list, but none
+/// of the locks.
+static HELD: LazyLock<Mutex<HashMap<PathBuf, u32>>> = LazyLock::new(Mutex::default);
 
-fn held() -> MutexGuard<'static, HashMap<WorkerId, u32>> {
+fn held() -> MutexGuard<'static, HashMap<PathBuf, u32>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn held_by_this_process(worker: WorkerId) -> bool {
-    held().get(&worker) == Some(&std::process::id())
+fn held_by_this_process(path: &Path) -> bool {
+    held().get(path) == Some(&std::process::id())
 }
 
 /// What the lock says about a worker.
@@ -65,14 +65,14 @@ pub(crate) struct Workers {
 /// A lock this store object holds. Dropping it lets go of the lock and leaves the file, which then says that the worker is dead.
 #[derive(Debug)]
 struct Mine {
-    worker: WorkerId,
+    path: PathBuf,
     file: Option<File>,
 }
 
 impl Drop for Mine {
     fn drop(&mut self) {
         // Off the list first: who then opens the file finds it free, which it is about to be.
-        held().remove(&self.worker);
+        held().remove(&self.path);
         drop(self.file.take());
     }
 }
@@ -92,26 +92,28 @@ impl Workers {
 
     /// Locks the worker's file unless this process holds it already.
     pub(crate) fn hold(&self, worker: WorkerId) -> io::Result<()> {
+        let path = self.path(worker);
         {
             let mut held = held();
-            if held.get(&worker) == Some(&std::process::id()) {
+            if held.get(&path) == Some(&std::process::id()) {
                 return Ok(());
             }
             // On the list before there is a file, so that no other thread opens and closes it.
-            held.insert(worker, std::process::id());
+            held.insert(path.clone(), std::process::id());
         }
-        let mut mine = Mine { worker, file: None };
-        mine.file = Some(lock_file(&self.path(worker))?);
+        let mut mine = Mine { path, file: None };
+        mine.file = Some(lock_file(&mine.path)?);
         self.mine().insert(worker, mine);
         Ok(())
     }
 
     /// What the lock says about a worker.
     pub(crate) fn ask(&self, worker: WorkerId) -> Lock {
-        if held_by_this_process(worker) {
+        let path = self.path(worker);
+        if held_by_this_process(&path) {
             return Lock::Held;
         }
-        let Ok(file) = OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(self.path(worker)) else {
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(&path) else {
             return Lock::Unknown;
         };
         match fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)) {
@@ -126,7 +128,7 @@ impl Workers {
         let mine = self.mine().remove(&worker);
         match mine {
             Some(mine) => {
-                let _ = std::fs::remove_file(self.path(worker));
+                let _ = std::fs::remove_file(&mine.path);
                 drop(mine);
             }
             None => self.remove_dead(&[worker]),
@@ -143,10 +145,10 @@ impl Workers {
     /// its lock, and checks that the name still means the file that was locked.
     pub(crate) fn remove_dead(&self, workers: &[WorkerId]) {
         for worker in workers {
-            if held_by_this_process(*worker) {
+            let path = self.path(*worker);
+            if held_by_this_process(&path) {
                 continue;
             }
-            let path = self.path(*worker);
             let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(NO_FOLLOW).open(&path) else {
                 continue;
             };
@@ -220,10 +222,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn worker(n: u8) -> WorkerId {
-        // The list is the process's, and tests run side by side: every test has workers of its own.
-        let mut id = [n; 16];
-        getrandom::fill(&mut id[1..]).unwrap();
-        WorkerId(id)
+        WorkerId([n; 16])
     }
 
     #[test]

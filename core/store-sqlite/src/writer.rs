@@ -6,6 +6,7 @@ use tidings_store::{Commit, CommitError, Done, Durability, Op, StoreError, Store
 use crate::connection::Role;
 use crate::error::{self, Fail};
 use crate::streams::Streams;
+use crate::timeline::Newest;
 use crate::trim::Sweep;
 use crate::{Core, schema};
 
@@ -19,7 +20,8 @@ pub(crate) struct Writer {
     /// A group failed in a way that may have left its pages in the log; see [`Writer::connected`].
     scrub: bool,
     streams: Streams,
-    pub(crate) sweep: Sweep,
+    sweep: Sweep,
+    newest: Newest,
     closed: bool,
 }
 
@@ -39,6 +41,7 @@ impl Writer {
             scrub: false,
             streams: Streams::default(),
             sweep: Sweep::default(),
+            newest: Newest::default(),
             closed: false,
         };
         writer.connected(core)?;
@@ -77,6 +80,7 @@ impl Writer {
                 core,
                 streams: &mut self.streams,
                 sweep: &mut self.sweep,
+                newest: &mut self.newest,
                 hot: Hot::default(),
                 took_claim: false,
                 after: After::default(),
@@ -236,6 +240,7 @@ pub(crate) struct Tx<'c> {
     pub(crate) core: &'c Core,
     pub(crate) streams: &'c mut Streams,
     pub(crate) sweep: &'c mut Sweep,
+    pub(crate) newest: &'c mut Newest,
     pub(crate) hot: Hot<'c>,
     /// A claim was taken on a stream that existed: it must be on disk before anybody numbers under it.
     pub(crate) took_claim: bool,
@@ -260,7 +265,9 @@ impl Tx<'_> {
             }
         }
         self.flush_streams()?;
+        let written = self.write_newest()?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
+        self.newest.written(written);
         Ok(Tried::Committed(results))
     }
 
