@@ -1,1 +1,33 @@
-//! Tidings makes an MCP server keep its word to a client that has gone away
+//! Tidings makes an MCP server keep its word to a client that has gone away.
+#![forbid(unsafe_code)]
+
+mod background;
+mod call;
+mod checks;
+mod clock;
+mod committer;
+mod core;
+mod dispatch;
+mod error;
+mod failpoint;
+mod fork;
+mod hub;
+mod notify;
+mod options;
+mod owned;
+mod plan;
+mod sender;
+mod stream;
+mod tail;
+
+pub use call::{BeginCall, Call, Ended};
+pub use clock::{Clock, SystemClock};
+pub use error::{Error, ErrorCode, Result};
+pub use fork::after_fork;
+pub use hub::{Hub, Stats};
+pub use options::Options;
+pub use stream::{After, MAX_KEY_BYTES, Read, Stream, Writer};
+pub use tail::Tail;
+pub use tidings_proto as proto;
+pub use tidings_store as store;
+pub use tidings_store::{Durability, Event, NewEvent, ReadLimits};

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::id::{StreamId, decode_id, encode_id};
 use super::MAX_SEQ;
+use super::id::{StreamId, decode_id, encode_id};
 use crate::id::base32::LENGTH as ID_TEXT;
 
 /// Where a reader stands in a stream: it has all events before `next`.

@@ -1,0 +1,247 @@
+//! The entry point.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidings_proto::stream::{Cursor, StreamId};
+use tidings_store::{Claimed, DeliveryState, DeliverySummary, MemoryStore, Store, StreamKey, Subject};
+use tidings_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::call::{BeginCall, Call};
+use crate::clock::{Clock, SystemClock};
+use crate::core::{Core, Guard};
+use crate::error::{Error, ErrorCode, Result};
+use crate::notify::lock;
+use crate::options::Options;
+use crate::owned::Owned;
+use crate::stream::{After, Stream, Writer, check_key};
+use crate::tail::Tail;
+
+/// Where a hub keeps its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Memory,
+    Sqlite(std::path::PathBuf),
+}
+
+/// The entry point: one store, and the threads that serve it.
+///
+/// Cheap to construct; opens at first use, in the process that uses it. A forked child opens anew. Clones share one
+/// hub; when the last one goes away it flushes for at most two seconds, [`close`](Self::close) does better.
+#[derive(Clone)]
+pub struct Hub {
+    inner: Arc<HubInner>,
+}
+
+struct HubInner {
+    place: Place,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+enum State {
+    New,
+    Open(Guard),
+    Closed,
+}
+
+/// What a hub has done and holds, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Groups committed by this process.
+    pub groups: u64,
+    /// Events of this process's writers committed.
+    pub events: u64,
+    /// Events given up while the store was down.
+    pub lost: u64,
+    /// Events dropped because another writer had claimed the stream or it was closed.
+    pub refused: u64,
+    /// Groups that failed.
+    pub failures: u64,
+    /// The last group failed: events wait in memory.
+    pub failing: bool,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("place", &self.inner.place).finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    /// A hub at `url` with default options: `memory:`, `sqlite:PATH` or `sqlite:///PATH`.
+    pub fn open(url: &str) -> Result<Self> {
+        Self::with(url, Options::default())
+    }
+
+    /// A hub at `url`.
+    pub fn with(url: &str, options: Options) -> Result<Self> {
+        Self::with_clock(url, options, Arc::new(SystemClock))
+    }
+
+    /// A hub at `url` that reads time from `clock`.
+    pub fn with_clock(url: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
+        let place = parse_url(url)?;
+        let inner = HubInner { place, options, clock, state: Mutex::new(State::New) };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A hub over a store of the caller's, open at once.
+    pub fn over(store: Arc<dyn Store>, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
+        let core = Core::start(store, options.clone(), Arc::clone(&clock))?;
+        let state = Mutex::new(State::Open(Guard(core)));
+        Ok(Self { inner: Arc::new(HubInner { place: Place::Memory, options, clock, state }) })
+    }
+
+    /// Opens the store now, so that what is wrong with it is told here and not at first use.
+    pub fn ensure_open(&self) -> Result<()> {
+        self.core().map(drop)
+    }
+
+    fn core(&self) -> Result<Arc<Core>> {
+        let mut state = lock(&self.inner.state);
+        match &*state {
+            State::Open(guard) if guard.0.is_ours() => return Ok(Arc::clone(&guard.0)),
+            State::Closed => return Err(Error::closed("hub")),
+            State::Open(_) | State::New => {}
+        }
+        let store: Arc<dyn Store> = match &self.inner.place {
+            Place::Memory => Arc::new(MemoryStore::new()),
+            Place::Sqlite(path) => {
+                let mut options = SqliteOptions::new(path);
+                options.secret_key = self.inner.options.secret_key;
+                Arc::new(SqliteStore::open(options)?)
+            }
+        };
+        let core = Core::start(store, self.inner.options.clone(), Arc::clone(&self.inner.clock))?;
+        if let State::Open(inherited) = std::mem::replace(&mut *state, State::Open(Guard(Arc::clone(&core)))) {
+            // From before a fork: its threads do not exist here, and closing its files would drop the parent's locks.
+            std::mem::forget(inherited);
+        }
+        Ok(core)
+    }
+
+    /// The stream (scope, name).
+    pub fn stream(&self, scope: impl Into<String>, name: impl Into<String>) -> Result<Stream> {
+        let key = StreamKey::new(scope, name);
+        check_key(&key)?;
+        Ok(Stream { core: self.core()?, key })
+    }
+
+    /// A writer of a new stream (scope, name), at once: the stream comes to be with its first event's commit. If the key
+    /// turns out to be taken, the writer is refused and its events are dropped and counted; for keys that nobody else
+    /// uses, such as a session's own.
+    pub fn new_writer(&self, scope: impl Into<String>, name: impl Into<String>) -> Result<Writer> {
+        let key = StreamKey::new(scope, name);
+        check_key(&key)?;
+        let core = self.core()?;
+        let claimed = Claimed { stream: StreamId(core.random()?), epoch: 1, claim: 1, next_seq: 0 };
+        let owned = Arc::new(Owned::new(key, core.worker, claimed, true));
+        Ok(Writer { core, owned })
+    }
+
+    /// A tail after a cursor's text, whatever the stream's name, if the stream belongs to `scope`. Malformed, unknown
+    /// and foreign cursors are all the same error, `unknown_cursor`.
+    pub fn resume(&self, scope: &str, cursor: &str) -> Result<Tail> {
+        let unknown = || Error::new(ErrorCode::UnknownCursor, "no such place in this scope");
+        let cursor = Cursor::parse(cursor).map_err(|_| unknown())?;
+        let core = self.core()?;
+        let info =
+            core.store.stream_by_id(cursor.stream)?.filter(|info| info.key.scope == scope).ok_or_else(unknown)?;
+        Tail::start(core, info, After::Cursor(cursor))
+    }
+
+    /// Begins a watched call; see [`BeginCall`].
+    pub async fn begin_call(&self, begin: BeginCall<'_>) -> Result<Call> {
+        Call::begin(self.core()?, begin).await
+    }
+
+    /// Deliveries about a subject, or all; in any state, or in one; oldest first, at most `limit`.
+    pub fn deliveries(
+        &self,
+        subject: Option<&Subject>,
+        state: Option<DeliveryState>,
+        limit: u32,
+    ) -> Result<Vec<DeliverySummary>> {
+        Ok(self.core()?.store.deliveries(subject, state, limit)?)
+    }
+
+    /// What the hub has done and holds. All zero before its first use.
+    pub fn stats(&self) -> Stats {
+        use std::sync::atomic::Ordering::Relaxed;
+        let state = lock(&self.inner.state);
+        let State::Open(guard) = &*state else { return Stats::default() };
+        let (committer, counters) = (&guard.0.committer, &guard.0.committer.counters);
+        Stats {
+            groups: counters.groups.load(Relaxed),
+            events: counters.events.load(Relaxed),
+            lost: counters.lost.load(Relaxed),
+            refused: counters.refused.load(Relaxed),
+            failures: counters.failures.load(Relaxed),
+            failing: committer.failing(),
+        }
+    }
+
+    /// Ends calls of this process as `failed`, reason `shutdown`, commits what is buffered, lets attempts in flight end,
+    /// and closes the store. Takes at most about `deadline`, blocking; says whether all was done by then. Later use is
+    /// an error of code `closed`. A hub that was never used closes at once.
+    pub fn close(&self, deadline: Duration) -> bool {
+        let state = std::mem::replace(&mut *lock(&self.inner.state), State::Closed);
+        match state {
+            State::Open(guard) if guard.0.is_ours() => {
+                crate::call::shut_down(&guard.0);
+                guard.0.stop(deadline)
+            }
+            State::Open(inherited) => {
+                std::mem::forget(inherited);
+                true
+            }
+            State::New | State::Closed => true,
+        }
+    }
+}
+
+fn parse_url(url: &str) -> Result<Place> {
+    let bad = |why: &str| Err(Error::new(ErrorCode::InvalidArgument, format!("url: {why}")));
+    if url == "memory:" {
+        return Ok(Place::Memory);
+    }
+    let Some(rest) = url.strip_prefix("sqlite:") else {
+        return bad("is memory:, sqlite:PATH or sqlite:///PATH");
+    };
+    let path = match rest.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => return bad("a host is not supported; write sqlite:PATH or sqlite:///PATH"),
+        None => rest,
+    };
+    if path.is_empty() || path.contains('\0') {
+        return bad("sqlite: needs a path");
+    }
+    if path == ":memory:" {
+        return bad("a SQLite database in memory is not durable; use memory:");
+    }
+    Ok(Place::Sqlite(path.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let path = |p: &str| Ok(Place::Sqlite(p.into()));
+        let parse = |url: &str| parse_url(url).map_err(|error| error.code());
+        assert_eq!(parse("memory:"), Ok(Place::Memory));
+        assert_eq!(parse("sqlite:tidings.db"), path("tidings.db"));
+        assert_eq!(parse("sqlite:/var/lib/t.db"), path("/var/lib/t.db"));
+        assert_eq!(parse("sqlite:///var/lib/t.db"), path("/var/lib/t.db"));
+        for bad in
+            ["", "redis://x", "sqlite:", "sqlite://host/x", "sqlite::memory:", "memory:x", "/tmp/x", "sqlite:a\0b"]
+        {
+            assert_eq!(parse(bad), Err(ErrorCode::InvalidArgument), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What an operator may set. Every default is safe for a public server.
+
+use std::time::Duration;
+
+use tidings_proto::address;
+use tidings_proto::config::ConfigLimits;
+use tidings_proto::route::UndeliverablePolicy;
+use tidings_proto::stream::Retention;
+use tidings_proto::webhook::Secret;
+
+/// Options of a hub.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// What each stream keeps.
+    pub retention: Retention,
+    /// Bytes of events that may wait for the store in memory.
+    pub buffer_bytes: usize,
+    /// Limits of one notificationConfig.
+    pub config_limits: ConfigLimits,
+    /// A webhook body of more bytes than this carries the truncated form of the outcome.
+    pub max_body_bytes: usize,
+    /// What becomes of a firing that no route can carry.
+    pub undeliverable: UndeliverablePolicy,
+    /// Where webhooks may go besides public addresses.
+    pub address: address::Policy,
+    /// Header names that a route may set besides `authorization` and `x-*`.
+    pub header_names: Vec<String>,
+    /// Signs webhooks of routes that bring no secret.
+    pub default_secret: Option<Secret>,
+    /// Refuses webhook routes that would go unsigned.
+    pub require_secret: bool,
+    /// Seals secrets at rest; without it a key file beside the database does (0600).
+    pub secret_key: Option<[u8; 32]>,
+    /// How long one attempt may take: name lookup, connection, request and response.
+    pub attempt_timeout: Duration,
+    /// Attempts in flight at a time.
+    pub concurrency: u32,
+    /// A worker that has not been heard of for this long counts as gone. It is heard of every third of this.
+    pub worker_lease: Duration,
+    /// How long a delivery stays with a worker that does not answer.
+    pub delivery_lease: Duration,
+    /// How long finished deliveries and ended calls stay readable.
+    pub keep_finished: Duration,
+    /// How long a committed outcome is waited for before the result is returned without it.
+    pub outcome_wait: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            retention: Retention::default(),
+            buffer_bytes: 64 << 20,
+            config_limits: ConfigLimits::default(),
+            max_body_bytes: 256 << 10,
+            undeliverable: UndeliverablePolicy::Drop,
+            address: address::Policy::default(),
+            header_names: Vec::new(),
+            default_secret: None,
+            require_secret: false,
+            secret_key: None,
+            attempt_timeout: Duration::from_secs(10),
+            concurrency: 32,
+            worker_lease: Duration::from_secs(15),
+            delivery_lease: Duration::from_secs(60),
+            keep_finished: Duration::from_secs(7 * 86_400),
+            outcome_wait: Duration::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What follows from a firing: which route gets it, with which bytes, and what cannot be delivered.
+
+use tidings_proto::address::Endpoint;
+use tidings_proto::config::{NotificationConfig, Route};
+use tidings_proto::delivery::deadline;
+use tidings_proto::firing::{Body, Ended, Firing, Undelivered, UndeliveredReason, undelivered_json};
+use tidings_proto::id::{EventId, RequestId};
+use tidings_proto::route::{Choice, UndeliverablePolicy, choose};
+use tidings_proto::trigger::Trigger;
+use tidings_proto::wire;
+use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Sealed, Subject};
+
+use crate::core::Core;
+use crate::error::{Error, ErrorCode, Result};
+
+/// The consequences of one firing.
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// To be committed with the event that fired.
+    pub(crate) ops: Vec<Op>,
+    /// JSON array for the result's `_meta`, where nothing could be delivered and the policy says so.
+    pub(crate) undelivered: Option<String>,
+}
+
+/// Plans one firing of `trigger` for a call. `place` is the number and cursor of the event that fired.
+pub(crate) fn plan(
+    core: &Core,
+    record: &CallRecord,
+    config: &NotificationConfig,
+    trigger: &Trigger,
+    ended: Option<Ended<'_>>,
+    place: Option<(u64, &str)>,
+) -> Result<Plan> {
+    let can = |index: usize| deliverable(core, &config.routes[index]);
+    let (route, fallbacks) = match choose(config, trigger, can, core.options.undeliverable) {
+        Choice::NotAsked => return Ok(Plan::default()),
+        Choice::Deliver { route, fallbacks } => (route, fallbacks),
+        Choice::Undeliverable { routes, policy } => {
+            tracing::warn!(call = %record.id, %trigger, "no route can take the firing");
+            let ids: Vec<&str> = routes.iter().map(|index| config.routes[*index].id.as_str()).collect();
+            let entry = Undelivered { trigger, routes: &ids, reason: UndeliveredReason::NoRoute };
+            let undelivered = (policy == UndeliverablePolicy::Annotate).then(|| undelivered_json(&[entry]));
+            return Ok(Plan { ops: Vec::new(), undelivered });
+        }
+    };
+    let request_id = RequestId::parse(record.request_id.as_bytes())
+        .map_err(|error| Error::new(ErrorCode::Internal, format!("the stored request id: {error}")))?;
+    let event_id = EventId::from_bytes(core.random()?);
+    let firing = Firing {
+        event_id,
+        trigger,
+        at: core.timeline.wall(),
+        call_id: record.id,
+        request_id: &request_id,
+        tool: &record.tool,
+        ended,
+        task: None,
+        seq: place.map(|(seq, _)| seq),
+        cursor: place.map(|(_, cursor)| cursor),
+    };
+    let routes: Vec<Route> = fallbacks.into_iter().map(|index| config.routes[index].clone()).collect();
+    let body = Body::new(&firing, core.options.max_body_bytes).for_route(&config.routes[route].id);
+    let now = core.timeline.now();
+    let delivery = NewDelivery {
+        id: DeliveryId(core.random()?),
+        event_id: event_id.to_string(),
+        subject: Subject::Call(record.id),
+        principal: record.principal.clone(),
+        trigger: trigger.name().to_owned(),
+        route_id: config.routes[route].id.clone(),
+        route_at: route_span(&body, &config.routes[route].id),
+        route: seal(vec![config.routes[route].clone()]),
+        fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
+        body: body.into(),
+        due: now,
+        deadline: deadline(now, None, config.routes[route].deadline_ms),
+        created_at: now,
+    };
+    Ok(Plan { ops: vec![Op::Enqueue(Box::new(delivery))], undelivered: None })
+}
+
+/// The entry for a firing whose outcome the store did not take in time; `None` when no route asked for it.
+pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger) -> Option<String> {
+    let routes = config.routes.iter().filter(|route| route.triggers.contains(trigger));
+    let ids: Vec<&str> = routes.map(|route| route.id.as_str()).collect();
+    let entry = Undelivered { trigger, routes: &ids, reason: UndeliveredReason::StoreUnavailable };
+    (!ids.is_empty()).then(|| undelivered_json(&[entry]))
+}
+
+/// Whether a route can take a delivery now, as far as its text tells.
+fn deliverable(core: &Core, route: &Route) -> bool {
+    route.kind == wire::sep992::ROUTE_WEBHOOK
+        && route.endpoint.as_deref().is_some_and(|endpoint| Endpoint::parse(endpoint, &core.options.address).is_ok())
+}
+
+/// Routes as the store keeps them: a config of nothing else, which holds their secrets.
+pub(crate) fn seal(routes: Vec<Route>) -> Sealed {
+    Sealed(NotificationConfig { routes, timeout_ms: None }.to_json().into())
+}
+
+/// Where the JSON text of the route's id stands in a body that `Body::for_route` made: `"route"` is the first member
+/// of that name, and a string before it cannot hold the quoted name unescaped.
+fn route_span(body: &[u8], route_id: &str) -> (u32, u32) {
+    const NAME: &[u8] = b",\"route\":";
+    let start = body.windows(NAME.len()).position(|window| window == NAME).map_or(0, |at| at + NAME.len());
+    // Ids are visible ASCII; quote and backslash take two bytes each.
+    let escaped = route_id.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    let end = start + route_id.len() + escaped + 2;
+    (u32::try_from(start).unwrap_or(0), u32::try_from(end).unwrap_or(0))
+}
+
+/// The payload of the event that ends a call's stream: `{"status", "reason"?, "result" | "error"?}`, raw values spliced.
+pub(crate) fn outcome_event(ended: &Ended<'_>) -> String {
+    use tidings_proto::firing::Payload;
+    let mut out = format!(r#"{{"status":"{}""#, ended.outcome.as_str());
+    if let Some(reason) = ended.reason {
+        out.push_str(&format!(r#","reason":"{}""#, reason.as_str()));
+    }
+    match ended.payload {
+        Some(Payload::Result(raw)) => out.push_str(&format!(r#","result":{}"#, raw.get())),
+        Some(Payload::Error(raw)) => out.push_str(&format!(r#","error":{}"#, raw.get())),
+        None => {}
+    }
+    out.push('}');
+    out
+}
+
+/// The delivery of the same firing over the next route, when `delivery`'s own route is given up. `None`: there is none.
+pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<NewDelivery>> {
+    let mut routes = read(&delivery.fallback)?;
+    while !routes.is_empty() {
+        let route = routes.remove(0);
+        if !deliverable(core, &route) {
+            continue;
+        }
+        let (start, end) = (delivery.route_at.0 as usize, delivery.route_at.1 as usize);
+        let (Some(before), Some(after)) = (delivery.body.get(..start), delivery.body.get(end..)) else {
+            return Err(Error::new(ErrorCode::Internal, "the stored body does not hold its route"));
+        };
+        let id = serde_json_string(&route.id);
+        let body = [before, id.as_bytes(), after].concat();
+        let now = core.timeline.now();
+        return Ok(Some(NewDelivery {
+            id: DeliveryId(core.random()?),
+            route_id: route.id.clone(),
+            route_at: route_span(&body, &route.id),
+            body: body.into(),
+            due: now,
+            deadline: deadline(now, None, route.deadline_ms)
+                .min(delivery.created_at + tidings_proto::delivery::MAX_LIFETIME_MS as i64),
+            route: seal(vec![route]),
+            fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
+            ..delivery.clone()
+        }));
+    }
+    Ok(None)
+}
+
+/// The routes that [`seal`] wrote.
+pub(crate) fn read(sealed: &Sealed) -> Result<Vec<Route>> {
+    use tidings_proto::config::{AcceptStored, ConfigLimits};
+    if sealed.0.is_empty() {
+        return Ok(Vec::new());
+    }
+    NotificationConfig::parse(&sealed.0, &ConfigLimits::stored(), &AcceptStored)
+        .map(|config| config.routes)
+        .map_err(|faults| Error::new(ErrorCode::Internal, format!("a stored route cannot be read: {faults}")))
+}
+
+/// The JSON text of a route id, which is visible ASCII.
+fn serde_json_string(id: &str) -> String {
+    let mut out = String::with_capacity(id.len() + 2);
+    out.push('"');
+    for letter in id.chars() {
+        if matches!(letter, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out.push('"');
+    out
+}

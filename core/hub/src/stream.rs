@@ -1,0 +1,315 @@
+//! Streams: appending, claiming, reading.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidings_proto::stream::{Cursor, Gap, MAX_SEQ, Resume, StreamId, StreamView, check, check_bare};
+use tidings_store::{
+    AppendShared, Commit, Done, Durability, Event, Identity, NewEvent, Op, ReadLimits, StreamInfo, StreamKey,
+};
+use tokio::sync::oneshot;
+
+use crate::core::Core;
+use crate::error::{Error, ErrorCode, Result};
+use crate::owned::{Appended, End, Owned};
+use crate::tail::Tail;
+
+/// Answers when the end of a writer is committed, or why it was not.
+pub(crate) type EndReply = oneshot::Receiver<Result<(), tidings_store::CommitError>>;
+
+/// Scope and name are at most this long each.
+pub const MAX_KEY_BYTES: usize = 1_024;
+
+/// Where to start reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum After {
+    /// At the earliest event that is retained.
+    #[default]
+    Earliest,
+    /// After the event of that number (SEP-2694's exclusive `after`), which the reader saw committed.
+    Seq(u64),
+    /// Where a cursor says.
+    Cursor(Cursor),
+}
+
+/// Events of one read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Tell this first: the read could not be complete.
+    pub gap: Option<Gap>,
+    /// In order, without holes but those the gap tells.
+    pub events: Vec<Event>,
+    /// Where the reader stands after these events.
+    pub cursor: Cursor,
+    /// The newest event's number; `None` if there never was one.
+    pub head_seq: Option<u64>,
+    /// The stream is closed and the events reach its end.
+    pub ended: bool,
+}
+
+/// A stream, by its key. Cheap; touches the store only when used. The stream itself comes to be with its first append
+/// or claim.
+#[derive(Clone)]
+pub struct Stream {
+    pub(crate) core: Arc<Core>,
+    pub(crate) key: StreamKey,
+}
+
+pub(crate) fn check_key(key: &StreamKey) -> Result<()> {
+    for (field, text) in [("scope", &key.scope), ("name", &key.name)] {
+        if text.len() > MAX_KEY_BYTES {
+            return Err(Error::new(ErrorCode::InvalidArgument, format!("{field}: at most {MAX_KEY_BYTES} bytes")));
+        }
+    }
+    Ok(())
+}
+
+impl Stream {
+    /// The key.
+    pub fn key(&self) -> &StreamKey {
+        &self.key
+    }
+
+    /// Appends events that any process may append to (shared), numbered inside the commit. Returns the number of the
+    /// first once they are committed. On a stream that a writer has claimed, the writer is fenced.
+    pub async fn append(&self, events: Vec<NewEvent>, durability: Durability) -> Result<u64> {
+        self.append_and(events, false, durability).await
+    }
+
+    /// Appends events and closes the stream, in one step. With no events it only closes.
+    pub async fn close(&self, events: Vec<NewEvent>, durability: Durability) -> Result<()> {
+        self.append_and(events, true, durability).await.map(drop)
+    }
+
+    async fn append_and(&self, events: Vec<NewEvent>, close: bool, durability: Durability) -> Result<u64> {
+        let new_id = StreamId(self.core.random()?);
+        let now = self.core.timeline.now();
+        let op = Op::AppendShared(AppendShared { key: self.key.clone(), new_id, events, close, now });
+        match self.core.commit(Commit::new(durability, vec![op])).await?.pop() {
+            Some(Done::Appended { first_seq, .. }) => Ok(first_seq),
+            _ => Err(Error::new(ErrorCode::Internal, "the store did not number the events")),
+        }
+    }
+
+    /// Takes the right to number the stream in memory; every other writer is fenced.
+    pub async fn claim(&self) -> Result<Writer> {
+        let new_id = StreamId(self.core.random()?);
+        let op = Op::Claim { new_id, key: self.key.clone(), worker: self.core.worker };
+        match self.core.commit(Commit::new(Durability::Process, vec![op])).await?.pop() {
+            Some(Done::Claimed(claimed)) => {
+                let owned = Owned::new(self.key.clone(), self.core.worker, claimed, false);
+                Ok(Writer { core: Arc::clone(&self.core), owned: Arc::new(owned) })
+            }
+            _ => Err(Error::new(ErrorCode::Internal, "the store did not answer the claim")),
+        }
+    }
+
+    /// What the store knows of the stream; `None` before its first commit.
+    pub fn info(&self) -> Result<Option<StreamInfo>> {
+        self.core.alive()?;
+        Ok(self.core.store.stream(&self.key)?)
+    }
+
+    /// Reads committed events. A stream that does not exist reads as empty from the start, and as gap `unknown` from
+    /// anywhere else.
+    pub fn read(&self, after: After, limits: ReadLimits) -> Result<Read> {
+        self.core.alive()?;
+        let info = self.core.store.stream(&self.key)?;
+        let Some(info) = info else {
+            return match after {
+                After::Earliest => Ok(Read {
+                    gap: None,
+                    events: Vec::new(),
+                    cursor: Cursor { stream: StreamId([0; 16]), epoch: 0, claim: 0, next: 0 },
+                    head_seq: None,
+                    ended: false,
+                }),
+                _ => Err(Error::new(ErrorCode::UnknownCursor, "no such stream in this scope")),
+            };
+        };
+        let mut tail = Tail::start(Arc::clone(&self.core), info, after)?;
+        tail.read(limits)
+    }
+
+    /// Reads committed events and goes on live. The stream must exist.
+    pub fn tail(&self, after: After) -> Result<Tail> {
+        self.core.alive()?;
+        let info = self.core.store.stream(&self.key)?;
+        let info = info.ok_or_else(|| Error::new(ErrorCode::UnknownCursor, "no such stream in this scope"))?;
+        Tail::start(Arc::clone(&self.core), info, after)
+    }
+}
+
+/// Decides where a reader starts, as the gap rules say.
+pub(crate) fn resume(core: &Core, info: &StreamInfo, after: After) -> Result<Resume> {
+    let next_claim_first = match after {
+        After::Cursor(cursor) if cursor.claim < info.claim => core.store.next_claim_first(info.id, cursor.claim)?,
+        _ => None,
+    };
+    let view = StreamView {
+        epoch: info.epoch,
+        claim: info.claim,
+        earliest: info.earliest,
+        next_seq: info.next_seq,
+        next_claim_first,
+        owner_alive: info.owned && !info.owner_gone && info.closed_at.is_none(),
+    };
+    match after {
+        After::Cursor(cursor) if cursor.stream != info.id => {
+            Err(Error::new(ErrorCode::UnknownCursor, "the cursor is of another stream"))
+        }
+        After::Cursor(cursor) => Ok(check(&cursor, &view)),
+        After::Earliest => Ok(Resume::From(info.earliest)),
+        After::Seq(seq) if seq > MAX_SEQ => Err(Error::new(ErrorCode::InvalidArgument, "after: at most 2^53 - 1")),
+        After::Seq(seq) => check_bare(Some(seq), &view).map_err(|head| {
+            let head = head.map_or_else(|| "it has no events".to_owned(), |head| format!("the newest is {head}"));
+            Error::new(ErrorCode::Ahead, format!("after: lies beyond the newest event ({head})"))
+        }),
+    }
+}
+
+/// The right of one writer to number a stream in memory (owned).
+///
+/// [`append`](Self::append) returns at once with the number; the writer thread commits soon after, in order. Cloning
+/// gives another handle on the same writer.
+#[derive(Clone)]
+pub struct Writer {
+    pub(crate) core: Arc<Core>,
+    pub(crate) owned: Arc<Owned>,
+}
+
+impl Writer {
+    /// The stream's identity.
+    pub fn stream_id(&self) -> StreamId {
+        self.owned.id
+    }
+
+    /// The stream's key.
+    pub fn key(&self) -> &StreamKey {
+        &self.owned.key
+    }
+
+    /// Numbers one event and returns its number, without waiting for anything. `payload` is JSON text, kept byte for
+    /// byte; it is not checked here.
+    ///
+    /// While the store is down events stay in memory up to the hub's bound; past it the oldest become a tombstone (gap
+    /// `lost`). While the store works, more than it can take is refused as `congested`.
+    pub fn append(&self, kind: &str, payload: &[u8], identity: Option<&Identity>) -> Result<u64> {
+        self.make_room()?;
+        let appended = self.owned.append(kind, payload, self.core.timeline.wall(), identity)?;
+        self.hand_over(&appended);
+        Ok(appended.seq)
+    }
+
+    /// The text of the cursor of a reader that has the event `seq` and all before it.
+    pub fn cursor_after(&self, seq: u64) -> String {
+        self.owned.prefix.cursor(seq + 1)
+    }
+
+    /// The text of the cursor of a reader that has everything numbered so far.
+    pub fn cursor(&self) -> String {
+        self.owned.prefix.cursor(self.owned.next_seq())
+    }
+
+    /// More is buffered than is good: whoever can should wait for [`flush`](Self::flush).
+    pub fn congested(&self) -> bool {
+        self.core.committer.congested()
+    }
+
+    /// Whether the stream takes no more events from this writer.
+    pub fn closed(&self) -> bool {
+        self.owned.closed()
+    }
+
+    /// Closes the stream after the last event, without waiting. Closing twice is an error of code `closed`.
+    pub fn close(&self) -> Result<()> {
+        self.end(None, Vec::new(), Durability::Process).map(drop)
+    }
+
+    /// Appends one last event and closes the stream, in one commit; returns its number without waiting.
+    pub fn append_and_close(&self, kind: &str, payload: &[u8]) -> Result<u64> {
+        self.end(Some((kind, payload)), Vec::new(), Durability::Process).map(|(seq, _)| seq)
+    }
+
+    /// Closes the stream with an optional last event; `ops` are committed in the same step. The receiver answers when.
+    pub(crate) fn end(
+        &self,
+        last: Option<(&str, &[u8])>,
+        ops: Vec<Op>,
+        durability: Durability,
+    ) -> Result<(u64, EndReply)> {
+        self.core.alive()?;
+        self.owned.seal()?;
+        Ok(self.end_sealed(last, ops, durability))
+    }
+
+    /// Like [`end`](Self::end), for a stream that is sealed already.
+    pub(crate) fn end_sealed(
+        &self,
+        last: Option<(&str, &[u8])>,
+        ops: Vec<Op>,
+        durability: Durability,
+    ) -> (u64, EndReply) {
+        let (reply, receiver) = oneshot::channel();
+        let wall = self.core.timeline.wall();
+        let last = last.map(|(kind, payload)| (kind, payload, wall));
+        let appended = self.owned.finish(last, End { ops, durability, reply });
+        self.hand_over(&appended);
+        (appended.seq, receiver)
+    }
+
+    fn hand_over(&self, appended: &Appended) {
+        self.core.committer.added(appended.bytes);
+        if appended.enqueue {
+            self.core.committer.enqueue(&self.owned);
+        }
+    }
+
+    /// Appends one event; `ops`, asked with its number, are committed with it or not at all.
+    pub(crate) fn append_with(&self, kind: &str, payload: &[u8], ops: impl FnOnce(u64) -> Vec<Op>) -> Result<u64> {
+        self.make_room()?;
+        let appended = self.owned.append_with(kind, payload, self.core.timeline.wall(), ops)?;
+        self.hand_over(&appended);
+        Ok(appended.seq)
+    }
+
+    /// Whether one more event may be buffered; gives up old ones for it when the store is down.
+    fn make_room(&self) -> Result<()> {
+        self.core.alive()?;
+        let committer = &self.core.committer;
+        if committer.full() {
+            if !committer.failing() {
+                return Err(Error::new(ErrorCode::Congested, "more events are buffered than the hub may hold"));
+            }
+            committer.give_up(&self.owned);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything appended before is committed, and with [`Durability::Disk`] until it survives power loss.
+    pub async fn flush(&self, durability: Durability) -> Result<()> {
+        self.core.alive()?;
+        let target = self.owned.next_seq();
+        if durability == Durability::Process && self.owned.committed() >= target {
+            return Ok(());
+        }
+        // The heartbeat is what gives the store something to sync when all else is committed already.
+        let ops = match durability {
+            Durability::Process => Vec::new(),
+            Durability::Disk => vec![self.core.heartbeat_op()],
+        };
+        self.core.commit(Commit::new(durability, ops)).await?;
+        match self.owned.refused() {
+            Some(refused) if self.owned.committed() < target => Err(refused.into()),
+            _ if self.owned.committed() < target => {
+                Err(Error::new(ErrorCode::Unavailable, "the store took a later commit but not these events"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A new event for [`Stream::append`], timed now by `core`'s clock.
+pub(crate) fn new_event(core: &Core, kind: &str, payload: impl Into<Bytes>) -> NewEvent {
+    NewEvent { kind: kind.to_owned(), payload: payload.into(), time: core.timeline.wall(), identity: None }
+}
