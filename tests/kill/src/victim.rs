@@ -1,0 +1,110 @@
+//! A server that is made to be killed: it runs watched calls on a SQLite file and says on stdout what it was told.
+//!
+//! ```text
+//! victim DATABASE ENDPOINT run COUNT    runs COUNT calls one after the other, then waits for stdin to end
+//! victim DATABASE ENDPOINT hold         accepts one call and then never ends it
+//! victim DATABASE ENDPOINT recover      only opens the hub
+//! ```
+//!
+//! Lines on stdout: `accepted CALL`, `ended CALL OUTCOME`, and `open N` for each line read from stdin (deliveries that
+//! are not finished).
+#![allow(clippy::print_stdout, reason = "stdout is how it talks to the test")]
+
+use std::io::{BufRead, Write};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use tidings::proto::address::{Network, Policy};
+use tidings::proto::delivery::DeliveryState;
+use tidings::proto::id::RequestId;
+use tidings::{BeginCall, Call, Hub, Options};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [database, endpoint, mode, rest @ ..] = args.as_slice() else { return Err("see the source".into()) };
+    let mut options = Options::default();
+    options.address =
+        Policy { allow_networks: vec![Network::parse("127.0.0.0/8")?], allow_http: true, ..Policy::default() };
+    let hub = Hub::with(&format!("sqlite:{database}"), options)?;
+    hub.ensure_open()?;
+    match (mode.as_str(), rest) {
+        ("run", [count]) => {
+            for number in 0..count.parse::<i64>()? {
+                let call = begin(&hub, endpoint, number)?;
+                for step in 0..3 {
+                    call.emit("com.example.step", step.to_string().as_bytes())?;
+                }
+                let result =
+                    format!(r#"{{"content":[{{"type":"text","text":"{number}"}}],"structuredContent":{{"n":1.0}}}}"#);
+                let ended = wait(call.complete(result.as_bytes()))?;
+                say(&format!("ended {} {}", call.id(), ended.outcome.as_str()));
+            }
+        }
+        ("hold", []) => {
+            let call = begin(&hub, endpoint, 0)?;
+            call.emit("com.example.step", b"0")?;
+            answer(&hub)?;
+            drop(call);
+            return Ok(());
+        }
+        ("recover", []) => {}
+        _ => return Err("see the source".into()),
+    }
+    answer(&hub)
+}
+
+fn begin(hub: &Hub, endpoint: &str, number: i64) -> Result<Call, Failure> {
+    let config = format!(
+        r#"{{"routes":[{{"id":"main","type":"webhook","endpoint":"{endpoint}","secret":"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","triggers":["completed","failed","timeout","cancelled"]}}]}}"#
+    );
+    let call = wait(hub.begin_call(BeginCall {
+        config: config.as_bytes(),
+        route_types: &["webhook"],
+        principal: "tester",
+        session: None,
+        request_id: &RequestId::from(number),
+        tool: "kill_me",
+        timeout: None,
+    }))?;
+    say(&format!("accepted {}", call.id()));
+    Ok(call)
+}
+
+/// Answers the test's questions until it closes stdin.
+fn answer(hub: &Hub) -> Result<(), Failure> {
+    say("ready");
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        let open = hub.deliveries(None, None, u32::MAX)?.into_iter().filter(|d| !d.state.is_final()).count();
+        let dead = hub.deliveries(None, Some(DeliveryState::Dead), u32::MAX)?.len();
+        say(&format!("open {}", open + dead));
+    }
+    Ok(())
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    let _ = std::io::stdout().flush();
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for one future of the hub, which needs no runtime.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Whatever the step at which the server is killed (-9): an accepted config ends in exactly one firing, with one
+//! webhook id, and nothing is told that was not committed.
+
+#![allow(clippy::panic, reason = "a helper of these tests ends what hangs")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Only ends a test that hangs; no test depends on how long anything takes.
+const HANG: Duration = Duration::from_secs(60);
+
+/// One POST as it came.
+#[derive(Clone, Debug)]
+struct Post {
+    id: String,
+    body: String,
+}
+
+impl Post {
+    /// The text after `name` up to the next quote: the bodies here are ours and hold no escapes.
+    fn field(&self, name: &str) -> &str {
+        let start = self.body.find(&format!("\"{name}\":\"")).expect("the field") + name.len() + 4;
+        let rest = &self.body[start..];
+        &rest[..rest.find('"').expect("its end")]
+    }
+}
+
+/// A webhook receiver that answers 200 and keeps everything.
+struct Receiver {
+    endpoint: String,
+    posts: Arc<(Mutex<Vec<Post>>, Condvar)>,
+}
+
+impl Receiver {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}/hook", listener.local_addr().expect("its address"));
+        let posts: Arc<(Mutex<Vec<Post>>, Condvar)> = Arc::default();
+        let kept = Arc::clone(&posts);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || serve(stream, &kept));
+            }
+        });
+        Self { endpoint, posts }
+    }
+
+    fn posts(&self) -> Vec<Post> {
+        self.posts.0.lock().expect("posts").clone()
+    }
+
+    /// Waits until each of these calls was heard of.
+    fn wait_for(&self, calls: &BTreeSet<String>) {
+        let (posts, more) = &*self.posts;
+        let heard = |posts: &Vec<Post>| {
+            let told: BTreeSet<_> = posts.iter().map(|post| post.field("callId").to_owned()).collect();
+            calls.is_subset(&told)
+        };
+        let (posts, timeout) =
+            more.wait_timeout_while(posts.lock().expect("posts"), HANG, |posts| !heard(posts)).expect("posts");
+        assert!(!timeout.timed_out(), "accepted {calls:?}, told only {posts:?}");
+    }
+}
+
+fn serve(stream: TcpStream, kept: &(Mutex<Vec<Post>>, Condvar)) {
+    let mut reader = BufReader::new(stream);
+    let (mut id, mut length) = (String::new(), 0);
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+        let (name, value) = line.split_once(':').unwrap_or_default();
+        match name.to_ascii_lowercase().as_str() {
+            "webhook-id" => id = value.trim().to_owned(),
+            "content-length" => length = value.trim().parse().unwrap_or(0),
+            _ => {}
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    if reader.read_exact(&mut body).is_err() || id.is_empty() {
+        return; // the sender died in the middle: nothing was told
+    }
+    let post = Post { id, body: String::from_utf8(body).expect("JSON text") };
+    kept.0.lock().expect("posts").push(post);
+    kept.1.notify_all();
+    let _ = reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+}
+
+/// A victim and the pipes to it.
+struct Victim {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Victim {
+    fn start(database: &Path, endpoint: &str, mode: &[&str], failpoint: Option<&str>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_victim"));
+        command.arg(database).arg(endpoint).args(mode).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env_remove("TIDINGS_FAILPOINT");
+        if let Some(failpoint) = failpoint {
+            command.env("TIDINGS_FAILPOINT", failpoint);
+        }
+        let mut child = command.spawn().expect("the victim starts");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("its stdout"));
+        Self { child, stdin, stdout }
+    }
+
+    /// The next line, or `None` once it is dead.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.stdout.read_line(&mut line).expect("its stdout");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().expect("SIGKILL");
+    }
+
+    fn wait_killed(&mut self) {
+        use std::os::unix::process::ExitStatusExt;
+        let status = self.child.wait().expect("its end");
+        assert_eq!(status.signal(), Some(9), "the victim was to be killed, and ended by itself: {status}");
+    }
+
+    /// Asks how many deliveries are not finished until there are none.
+    fn settle(&mut self) {
+        let start = std::time::Instant::now();
+        while start.elapsed() < HANG {
+            let stdin = self.stdin.as_mut().expect("open");
+            stdin.write_all(b"?\n").expect("it lives");
+            let line = self.line().expect("an answer");
+            if line == "open 0" {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("deliveries stay open");
+    }
+
+    fn stop(mut self) {
+        self.stdin = None;
+        let status = self.child.wait().expect("its end");
+        assert!(status.success(), "{status}");
+    }
+}
+
+/// What the victim said before it died.
+#[derive(Default)]
+struct Said {
+    accepted: BTreeSet<String>,
+    ended: BTreeMap<String, String>,
+}
+
+fn listen(victim: &mut Victim, until: impl Fn(&str) -> bool) -> Said {
+    let mut said = Said::default();
+    while let Some(line) = victim.line() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["accepted", call] => _ = said.accepted.insert((*call).to_owned()),
+            ["ended", call, outcome] => _ = said.ended.insert((*call).to_owned(), (*outcome).to_owned()),
+            _ => {}
+        }
+        if until(&line) {
+            break;
+        }
+    }
+    said
+}
+
+/// Kills at `failpoint` (or from outside where there is none), restarts, and checks what was told.
+fn run(mode: &[&str], failpoint: Option<&str>, may_repeat: bool) -> Said {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("tidings.db");
+    let receiver = Receiver::start();
+
+    let mut victim = Victim::start(&database, &receiver.endpoint, mode, failpoint);
+    let said = listen(&mut victim, |line| failpoint.is_none() && line == "ready");
+    if failpoint.is_none() {
+        victim.kill();
+    }
+    victim.wait_killed();
+
+    let mut heir = Victim::start(&database, &receiver.endpoint, &["recover"], None);
+    listen(&mut heir, |line| line == "ready");
+    receiver.wait_for(&said.accepted);
+    heir.settle();
+    heir.stop();
+
+    let mut firings: BTreeMap<String, BTreeMap<String, Vec<Post>>> = BTreeMap::new();
+    for post in receiver.posts() {
+        assert_eq!(post.id, post.field("eventId"), "the webhook id is the firing's");
+        let of_call = firings.entry(post.field("callId").to_owned()).or_default();
+        of_call.entry(post.id.clone()).or_default().push(post);
+    }
+    for (call, ids) in &firings {
+        assert_eq!(ids.len(), 1, "{call} fired {} times: {ids:?}", ids.len());
+        for posts in ids.values() {
+            assert!(posts.iter().all(|post| post.body == posts[0].body), "attempts differ: {posts:?}");
+            assert!(posts.len() == 1 || (may_repeat && posts.len() == 2), "told {} times: {posts:?}", posts.len());
+            let told = posts[0].field("status");
+            match said.ended.get(call) {
+                Some(outcome) => assert_eq!(told, outcome, "{call}"),
+                // It died before it could say: the outcome was committed, or the heir found the call lost.
+                None => assert!(matches!(told, "completed" | "failed"), "{call}: {told}"),
+            }
+            if told == "failed" {
+                assert_eq!(posts[0].field("reason"), "server_lost");
+            }
+        }
+    }
+    assert!(said.accepted.iter().all(|call| firings.contains_key(call)));
+    // A call whose acceptance was on disk before the victim could say so is one more, never more than one.
+    assert!(firings.len() <= said.accepted.len() + 1, "{firings:?}");
+    said
+}
+
+/// 60 runs: each commit of the path is the one that never happens, the call's begin and its outcome included. Where
+/// it was the note that a webhook was taken, the same webhook comes again.
+#[test]
+fn before_a_commit() {
+    for nth in 1..=30 {
+        run(&["run", "60"], Some(&format!("before_commit:{nth}")), true);
+    }
+    for _ in 0..15 {
+        let said = run(&["run", "1"], Some("before_outcome_commit"), false);
+        assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
+    }
+    for nth in 1..=15 {
+        let said = run(&["run", "15"], Some(&format!("before_outcome_commit:{nth}")), true);
+        assert_eq!((said.accepted.len(), said.ended.len()), (nth, nth - 1), "killed in the {nth}th call");
+    }
+}
+
+/// 40 runs: the outcome and its delivery are committed, and nobody has sent anything.
+#[test]
+fn after_the_commit_before_the_dispatch() {
+    for _ in 0..40 {
+        let said = run(&["run", "1"], Some("after_commit_before_dispatch"), false);
+        assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
+    }
+}
+
+/// 50 runs: the receiver has it, and the sender dies before it can note that: it comes twice, under the same id.
+#[test]
+fn after_the_post_before_the_ack() {
+    for nth in 1..=50 {
+        run(&["run", "60"], Some(&format!("after_post_before_ack:{nth}")), true);
+    }
+}
+
+/// 50 runs: the tool is at work.
+#[test]
+fn during_the_tool() {
+    for _ in 0..50 {
+        let said = run(&["hold"], None, false);
+        assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
+    }
+}
