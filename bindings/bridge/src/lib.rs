@@ -1,1 +1,40 @@
-//! What the bindings of Tidings share: owned DTOs, one error table, wake and drain, the panic guard
+//! What the bindings of Tidings share: a host's event loops without a runtime of ours in them, owned plain values, one
+//! error table, the panic guard, the log.
+//!
+//! A binding converts its language's values, calls here, and converts back; it has no defaults and no logic of its own.
+//!
+//! - An operation is [`Started`]: done at once, or pending, and then parked at a [`Port`] of the event loop that waits.
+//! - Entry points run inside [`guard`].
+//! - The binding calls [`after_fork`] in a forked child and [`close_all`] when the process ends.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod call;
+mod error;
+mod fork;
+mod guard;
+mod hub;
+mod log;
+mod orphans;
+mod pending;
+mod port;
+mod settings;
+mod stream;
+mod wake;
+mod webhook;
+
+pub use answer::Answer;
+pub use call::{Begin, Call, Ended};
+pub use error::{Error, ErrorCode, ErrorRow, Fault, Faults, Result, error_table};
+pub use fork::after_fork;
+pub use guard::{guard, install_panic_hook};
+pub use hub::{Delivery, Hub, Stats, close_all};
+pub use log::{LogLevel, LogRecord, install_log, log_waits, take_log};
+pub use pending::{Pending, Started};
+pub use port::Port;
+pub use settings::{Settings, retention, seconds};
+pub use stream::{Page, Place, Stream, Tail, Taken, Writer, durability};
+pub use tidings::proto::id::RequestId;
+pub use tidings::proto::stream::{CursorPrefix, Gap, GapReason, Retention};
+pub use tidings::{Durability, Event, ReadLimits};
+pub use webhook::{Webhook, WebhookError};

@@ -1,0 +1,157 @@
+//! Watched calls, as a host holds them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidings::BeginCall;
+use tidings::proto::id::RequestId;
+
+use crate::answer::Answer;
+use crate::error::Result;
+use crate::fork::Own;
+use crate::hub::Hub;
+use crate::pending::{Cancel, Started, start};
+
+/// A tool call that asks to be watched.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// The raw JSON text of `notificationConfig`.
+    pub config: Vec<u8>,
+    /// The route types that this server offers.
+    pub route_types: Vec<String>,
+    /// Who asks.
+    pub principal: String,
+    /// The MCP session, where there is one.
+    pub session: Option<String>,
+    /// The JSON-RPC id of the request.
+    pub request_id: RequestId,
+    /// The tool's name.
+    pub tool: String,
+    /// The server's time limit.
+    pub timeout: Option<Duration>,
+}
+
+impl Begin {
+    pub(crate) async fn run(self, hub: &tidings::Hub) -> Result<tidings::Call> {
+        let route_types: Vec<_> = self.route_types.iter().map(String::as_str).collect();
+        let begin = BeginCall {
+            config: &self.config,
+            route_types: &route_types,
+            principal: &self.principal,
+            session: self.session.as_deref(),
+            request_id: &self.request_id,
+            tool: &self.tool,
+            timeout: self.timeout,
+        };
+        Ok(hub.begin_call(begin).await?)
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// `completed`, `failed`, `cancelled` or `timeout`.
+    pub outcome: &'static str,
+    /// Why, where the outcome alone does not say.
+    pub reason: Option<String>,
+    /// It was this very request to end the call that won.
+    pub ours: bool,
+    /// The outcome is on disk.
+    pub committed: bool,
+    /// JSON objects for `_meta["io.tidings/undelivered"]` of the result.
+    pub undelivered: Vec<String>,
+}
+
+impl From<tidings::Ended> for Ended {
+    fn from(ended: tidings::Ended) -> Self {
+        let tidings::Ended { outcome, reason, ours, committed, undelivered } = ended;
+        Self { outcome: outcome.as_str(), reason, ours, committed, undelivered }
+    }
+}
+
+/// A watched call.
+#[derive(Clone)]
+pub struct Call {
+    hub: Hub,
+    call: Arc<Own<tidings::Call>>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("id", &self.call.id()).finish_non_exhaustive()
+    }
+}
+
+impl Call {
+    pub(crate) fn new(hub: Hub, call: tidings::Call) -> Self {
+        Self { hub, call: Arc::new(Own::new(call)) }
+    }
+
+    /// Our id of the call.
+    pub fn id(&self) -> String {
+        self.call.id().to_string()
+    }
+
+    /// The ids of its routes.
+    pub fn accepted_routes(&self) -> Vec<String> {
+        self.call.accepted_routes()
+    }
+
+    /// Triggers that nothing here fires.
+    pub fn ignored_triggers(&self) -> Vec<String> {
+        self.call.ignored_triggers()
+    }
+
+    /// The params of `notifications/config/acknowledged`, as JSON text.
+    pub fn acknowledgement(&self) -> String {
+        self.call.acknowledgement()
+    }
+
+    /// Appends an event of the tool, without waiting.
+    pub fn emit(&self, kind: &str, payload: &[u8]) -> Result<u64> {
+        Ok(self.call.get()?.emit(kind, payload)?)
+    }
+
+    /// The tool returned this result; answers [`Answer::Ended`].
+    pub fn complete(&self, result: Vec<u8>) -> Started {
+        self.end(async move |call| call.complete(&result).await)
+    }
+
+    /// The call failed; answers [`Answer::Ended`].
+    pub fn fail(&self, error: Option<Vec<u8>>, reason: Option<String>) -> Started {
+        self.end(async move |call| call.fail(error.as_deref(), reason.as_deref()).await)
+    }
+
+    /// Somebody cancelled the call; answers [`Answer::Ended`].
+    pub fn cancel(&self, reason: Option<String>) -> Started {
+        self.end(async move |call| call.cancel(reason.as_deref()).await)
+    }
+
+    /// Waits until the call has ended, whoever ends it; answers [`Answer::Ended`].
+    pub fn ended(&self) -> Started {
+        self.start(Cancel::Drop, async |call| call.ended().await)
+    }
+
+    /// Goes on when nobody waits: others wait for the outcome.
+    fn end<F>(&self, work: impl FnOnce(Arc<Own<tidings::Call>>) -> F) -> Started
+    where
+        F: Future<Output = tidings::Result<tidings::Ended>> + Send + 'static,
+    {
+        self.start(Cancel::Finish, work)
+    }
+
+    fn start<F>(&self, cancel: Cancel, work: impl FnOnce(Arc<Own<tidings::Call>>) -> F) -> Started
+    where
+        F: Future<Output = tidings::Result<tidings::Ended>> + Send + 'static,
+    {
+        if let Err(error) = self.call.get() {
+            return Started::Ready(Err(error));
+        }
+        let (work, hub) = (work(Arc::clone(&self.call)), self.hub.clone());
+        start(cancel, async move {
+            let _hub = hub;
+            Ok(Answer::Ended(work.await?.into()))
+        })
+    }
+}

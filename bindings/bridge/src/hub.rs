@@ -1,0 +1,170 @@
+//! The hub, as a host holds it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use tidings::store::{CallId, DeliveryState, Subject};
+
+use crate::answer::Answer;
+use crate::call::{Begin, Call};
+use crate::error::{Error, Result};
+use crate::fork::{Own, lock_global};
+use crate::pending::{Cancel, Started, start, start_blocking};
+use crate::settings::Settings;
+use crate::stream::{Stream, Tail, Writer};
+
+pub use tidings::Stats;
+
+/// A hub. Clones are the same hub; each object made from it keeps it open.
+#[derive(Clone)]
+pub struct Hub {
+    inner: Arc<Inner>,
+}
+
+/// Outside [`Own`]: a hub works on in a forked child, where the core opens it anew.
+struct Inner {
+    hub: tidings::Hub,
+    made: Own<()>,
+}
+
+/// Every hub of this process, to close what is open when it ends.
+static HUBS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.hub.fmt(f)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !self.made.is_ours() {
+            // What it holds may be the parent's: closing its files would drop the parent's locks.
+            std::mem::forget(self.hub.clone());
+        }
+    }
+}
+
+/// One delivery, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its own id.
+    pub id: String,
+    /// The firing's id: the `webhook-id`.
+    pub event_id: String,
+    /// The call it is about, if it is about one.
+    pub call_id: Option<String>,
+    /// On whose behalf.
+    pub principal: String,
+    /// The trigger that fired.
+    pub trigger: String,
+    /// The route's id.
+    pub route: String,
+    /// `pending`, `leased`, `retrying`, `delivered`, `dead`, `expired` or `superseded`.
+    pub state: &'static str,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// The category of the last failure.
+    pub last_error: Option<String>,
+}
+
+impl Hub {
+    /// A hub at `url`; nothing is opened yet.
+    pub fn new(url: &str, settings: Settings) -> Result<Self> {
+        let hub = tidings::Hub::with(url, settings.options()?)?;
+        let inner = Arc::new(Inner { hub, made: Own::new(()) });
+        if let Some(mut hubs) = lock_global(&HUBS) {
+            hubs.retain(|hub| hub.strong_count() > 0);
+            hubs.push(Arc::downgrade(&inner));
+        }
+        Ok(Self { inner })
+    }
+
+    /// Opens the store now. Blocks.
+    pub fn open(&self) -> Result<()> {
+        Ok(self.inner.hub.ensure_open()?)
+    }
+
+    /// A writer of a new stream, at once. The first use of the hub opens it, which blocks.
+    pub fn new_writer(&self, scope: &str, name: &str) -> Result<Writer> {
+        Ok(Writer::new(self.clone(), self.inner.hub.new_writer(scope, name)?))
+    }
+
+    /// A tail after a cursor. Blocks for a read.
+    pub fn resume(&self, scope: &str, cursor: &str) -> Result<Tail> {
+        Ok(Tail::new(self.clone(), self.inner.hub.resume(scope, cursor)?))
+    }
+
+    /// The stream (scope, name).
+    pub fn stream(&self, scope: &str, name: &str) -> Result<Stream> {
+        Ok(Stream::new(self.clone(), self.inner.hub.stream(scope, name)?))
+    }
+
+    /// Begins a watched call; answers [`Answer::Call`].
+    pub fn begin_call(&self, begin: Begin) -> Started {
+        let hub = self.clone();
+        start(Cancel::EndCall, async move {
+            let call = begin.run(&hub.inner.hub).await?;
+            Ok(Answer::Call(Call::new(hub, call)))
+        })
+    }
+
+    /// Deliveries about a call, or all; in any state, or in one; oldest first. Blocks for a read.
+    pub fn deliveries(&self, call_id: Option<&str>, state: Option<&str>, limit: u32) -> Result<Vec<Delivery>> {
+        let subject = match call_id {
+            Some(text) => Some(Subject::Call(call_id_of(text)?)),
+            None => None,
+        };
+        let state = match state {
+            Some(name) => Some(DeliveryState::parse(name).ok_or_else(|| {
+                let names: Vec<_> = DeliveryState::ALL.into_iter().map(DeliveryState::as_str).collect();
+                Error::argument("state", format!("must be one of {}", names.join(", ")))
+            })?),
+            None => None,
+        };
+        let found = self.inner.hub.deliveries(subject.as_ref(), state, limit)?;
+        let plain = found.into_iter().map(|delivery| Delivery {
+            id: delivery.id.to_string(),
+            event_id: delivery.event_id,
+            call_id: match delivery.subject {
+                Subject::Call(id) => Some(id.to_string()),
+                Subject::Subscription(_) => None,
+            },
+            principal: delivery.principal,
+            trigger: delivery.trigger,
+            route: delivery.route_id,
+            state: delivery.state.as_str(),
+            attempts: delivery.attempts,
+            last_error: delivery.last_error,
+        });
+        Ok(plain.collect())
+    }
+
+    /// What the hub has done and holds.
+    pub fn stats(&self) -> Stats {
+        self.inner.hub.stats()
+    }
+
+    /// Ends calls, commits what is buffered and closes the store, in a thread of its own; answers [`Answer::Complete`].
+    pub fn close(&self, deadline: Duration) -> Started {
+        let hub = self.clone();
+        start_blocking("tidings-close", move || Ok(Answer::Complete(hub.inner.hub.close(deadline))))
+    }
+}
+
+fn call_id_of(text: &str) -> Result<CallId> {
+    text.parse().map_err(|fault| Error::argument("call_id", fault))
+}
+
+/// Closes every hub of this process, for when it ends. Blocks at most about `deadline` in all; says whether all was done.
+#[allow(clippy::disallowed_methods, reason = "this tier owns the deadline of the host's end")]
+pub fn close_all(deadline: Duration) -> bool {
+    let end = Instant::now() + deadline;
+    let hubs = lock_global(&HUBS).map(|mut hubs| std::mem::take(&mut *hubs)).unwrap_or_default();
+    let mut all = true;
+    for hub in hubs.iter().filter_map(Weak::upgrade) {
+        all &= hub.hub.close(end.saturating_duration_since(Instant::now()));
+    }
+    all
+}

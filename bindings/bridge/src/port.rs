@@ -1,0 +1,283 @@
+//! One port for each event loop (or poller) that waits: a ready list and one coalesced wake.
+//!
+//! Other threads only ever put a token on the list and write the descriptor; operations go on in the host's own thread,
+//! when it drains. So no thread of ours ever calls into the host.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::error::{Error, ErrorCode, Result};
+use crate::fork::{Own, lock};
+use crate::pending::{Cancel, Pending, Started};
+use crate::wake::WakeFd;
+use crate::{log, orphans};
+
+/// The token that only says: look at the log. No operation has it.
+const LOOK_AT_LOG: u64 = 0;
+
+/// Where operations of one event loop wait.
+#[derive(Debug)]
+pub struct Port {
+    inner: Own<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    fd: WakeFd,
+    ready: Mutex<Ready>,
+}
+
+#[derive(Debug, Default)]
+struct Ready {
+    tokens: Vec<u64>,
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    last_token: u64,
+    slots: HashMap<u64, Slot>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// Waits to be woken.
+    Waits(Pending),
+    /// A thread is going on with it. `abandoned`: cancelled meanwhile.
+    Runs { abandoned: bool },
+    /// Done; the host has not taken the answer.
+    Done(Result<Answer>),
+    /// The host waits no longer, but it goes on.
+    Abandoned(Pending),
+}
+
+impl Shared {
+    /// Puts a token on the list; the first one since the last drain writes the descriptor.
+    pub(crate) fn push(&self, token: u64) {
+        let mut ready = lock(&self.ready);
+        if ready.closed {
+            return;
+        }
+        ready.tokens.push(token);
+        let first = ready.tokens.len() == 1;
+        drop(ready);
+        if first {
+            self.fd.wake();
+        }
+    }
+
+    pub(crate) fn look_at_log(&self) {
+        self.push(LOOK_AT_LOG);
+    }
+}
+
+impl Port {
+    /// A port with no operations.
+    pub fn new() -> Result<Self> {
+        let shared = Arc::new(Shared { fd: WakeFd::new()?, ready: Mutex::default() });
+        log::watch(&shared);
+        Ok(Self { inner: Own::new(Inner { shared, slots: Mutex::default() }) })
+    }
+
+    /// The descriptor that is readable when there is something to [`drain`](Self::drain). Belongs to the port, which
+    /// closes it; the host only waits for it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.inner.shared.fd.as_fd()
+    }
+
+    /// Lets an operation wait here. The token names it, at this port, for ever; it is never 0.
+    ///
+    /// # Errors
+    /// `closed` when the port is, `forked`.
+    pub fn park(&self, pending: Pending) -> Result<u64> {
+        let inner = self.inner.get()?;
+        let mut slots = lock(&inner.slots);
+        if slots.closed {
+            return Err(Error::new(ErrorCode::Closed, "the event loop's port is closed"));
+        }
+        slots.last_token += 1;
+        let token = slots.last_token;
+        pending.bind(Arc::downgrade(&inner.shared), token)?;
+        slots.slots.insert(token, Slot::Waits(pending));
+        Ok(token)
+    }
+
+    /// Goes on with every operation that was woken since the last time and answers the tokens of those that are done;
+    /// [`take`](Self::take) has their answers.
+    pub fn drain(&self) -> Vec<u64> {
+        let Ok(inner) = self.inner.get() else { return Vec::new() };
+        // In this order: whoever puts a token on the list after it was taken also writes the descriptor again.
+        inner.shared.fd.clear();
+        let woken = std::mem::take(&mut lock(&inner.shared.ready).tokens);
+        woken.into_iter().filter(|token| inner.go_on(*token)).collect()
+    }
+
+    /// The answer of an operation that is done; `None` for any other.
+    pub fn take(&self, token: u64) -> Option<Result<Answer>> {
+        let inner = match self.inner.get() {
+            Ok(inner) => inner,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut slots = lock(&inner.slots);
+        match slots.slots.remove(&token)? {
+            Slot::Done(answer) => Some(answer),
+            other => {
+                slots.slots.insert(token, other);
+                None
+            }
+        }
+    }
+
+    /// The host no longer waits for that operation. One that others rely on goes on; the rest is dropped.
+    pub fn cancel(&self, token: u64) {
+        let Ok(inner) = self.inner.get() else { return };
+        let mut slots = lock(&inner.slots);
+        let dropped = match slots.slots.remove(&token) {
+            Some(Slot::Waits(pending)) if pending.cancel() != Cancel::Drop => {
+                slots.slots.insert(token, Slot::Abandoned(pending));
+                None
+            }
+            Some(Slot::Runs { .. }) => {
+                slots.slots.insert(token, Slot::Runs { abandoned: true });
+                None
+            }
+            other => other,
+        };
+        drop(slots);
+        match dropped {
+            Some(Slot::Done(Ok(answer))) => inner.discard(answer),
+            other => drop(other),
+        }
+    }
+
+    /// Waits in this thread until there is something to drain, at most `timeout`; `false` also when a signal came.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.inner.is_ours() && self.inner.shared.fd.wait(timeout)
+    }
+
+    /// Cancels what waits and refuses more. The descriptor stays open until the port is dropped.
+    pub fn close(&self) {
+        if let Ok(inner) = self.inner.get() {
+            inner.close();
+        }
+    }
+
+    /// Operations that wait or whose answers were not taken.
+    pub fn len(&self) -> usize {
+        self.inner.get().map_or(0, |inner| lock(&inner.slots).slots.len())
+    }
+
+    /// Nothing waits and every answer was taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Inner {
+    /// Polls one operation; `true`: it is done and the host waits for it.
+    fn go_on(&self, token: u64) -> bool {
+        let mut slots = lock(&self.slots);
+        let (pending, was_abandoned) = match slots.slots.remove(&token) {
+            Some(Slot::Waits(pending)) => (pending, false),
+            Some(Slot::Abandoned(pending)) => (pending, true),
+            Some(other) => {
+                slots.slots.insert(token, other);
+                return false;
+            }
+            None => return false,
+        };
+        slots.slots.insert(token, Slot::Runs { abandoned: was_abandoned });
+        drop(slots);
+
+        // Without the lock: the operation may take its time, and may wake this port.
+        let polled = pending.poll();
+
+        let mut slots = lock(&self.slots);
+        // The port was closed meanwhile, if nothing is there.
+        let Some(Slot::Runs { abandoned }) = slots.slots.remove(&token) else { return false };
+        match (polled, abandoned) {
+            (Poll::Pending, false) => {
+                slots.slots.insert(token, Slot::Waits(pending));
+                false
+            }
+            (Poll::Pending, true) if pending.cancel() == Cancel::Drop => {
+                drop(slots);
+                false
+            }
+            (Poll::Pending, true) => {
+                slots.slots.insert(token, Slot::Abandoned(pending));
+                false
+            }
+            (Poll::Ready(answer), false) => {
+                slots.slots.insert(token, Slot::Done(answer));
+                true
+            }
+            (Poll::Ready(answer), true) => {
+                drop(slots);
+                if let Ok(answer) = answer {
+                    self.discard(answer);
+                }
+                false
+            }
+        }
+    }
+
+    /// Nobody will take this answer.
+    fn discard(&self, answer: Answer) {
+        let Some(Started::Pending(pending)) = answer.discard() else { return };
+        let mut slots = lock(&self.slots);
+        if slots.closed {
+            drop(slots);
+            orphans::finish(vec![pending]);
+            return;
+        }
+        slots.last_token += 1;
+        let token = slots.last_token;
+        if pending.bind(Arc::downgrade(&self.shared), token).is_ok() {
+            slots.slots.insert(token, Slot::Abandoned(pending));
+        }
+    }
+
+    fn close(&self) {
+        lock(&self.shared.ready).closed = true;
+        let mut slots = lock(&self.slots);
+        slots.closed = true;
+        let all = std::mem::take(&mut slots.slots);
+        drop(slots);
+        let mut orphans = Vec::new();
+        for slot in all.into_values() {
+            match slot {
+                Slot::Waits(pending) | Slot::Abandoned(pending) if pending.cancel() != Cancel::Drop => {
+                    orphans.push(pending);
+                }
+                Slot::Done(Ok(answer)) => {
+                    if let Some(Started::Pending(pending)) = answer.discard() {
+                        orphans.push(pending);
+                    }
+                }
+                Slot::Waits(_) | Slot::Abandoned(_) | Slot::Runs { .. } | Slot::Done(_) => {}
+            }
+        }
+        orphans::finish(orphans);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// For the log: a port to wake when there is something to look at.
+pub(crate) type WeakPort = Weak<Shared>;

@@ -1,0 +1,210 @@
+//! A hub's options as plain values, checked.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use tidings::Options;
+use tidings::proto::address::{Network, Policy};
+use tidings::proto::route::UndeliverablePolicy;
+use tidings::proto::stream::Retention;
+use tidings::proto::webhook::{HeaderPolicy, Secret};
+
+use crate::error::{Error, Result};
+
+/// Options of a hub, as a host gives them. `None`, and an empty list, leave the core's default.
+#[derive(Clone, Default)]
+pub struct Settings {
+    /// Blocks of addresses (CIDR) that webhooks may go to although they are not public.
+    pub allow_networks: Vec<String>,
+    /// Host names that the operator vouches for.
+    pub allow_hosts: Vec<String>,
+    /// Accepts `http` endpoints too.
+    pub allow_http: bool,
+    /// Ports besides 443.
+    pub allow_ports: Vec<u16>,
+    /// `whsec_…`: signs webhooks of routes that bring no secret.
+    pub default_secret: Option<String>,
+    /// Refuses routes that would go unsigned.
+    pub require_secret: bool,
+    /// `drop` or `annotate`.
+    pub undeliverable: Option<String>,
+    /// 32 bytes that seal secrets at rest.
+    pub secret_key: Option<Vec<u8>>,
+    /// What each stream keeps.
+    pub retention: Option<Retention>,
+    /// Header names that routes may set besides `authorization` and `x-*`.
+    pub header_names: Vec<String>,
+    /// How long one attempt may take.
+    pub attempt_timeout: Option<Duration>,
+    /// After how long a silent worker counts as gone.
+    pub worker_lease: Option<Duration>,
+    /// The largest webhook body that carries the whole outcome.
+    pub max_body_bytes: Option<u64>,
+    /// Bytes of events that may wait for the store.
+    pub buffer_bytes: Option<u64>,
+}
+
+impl Settings {
+    /// The core's options.
+    ///
+    /// # Errors
+    /// `invalid_argument`, naming the setting and its rule.
+    pub fn options(self) -> Result<Options> {
+        let mut options = Options::default();
+        options.address = Policy {
+            allow_networks: each("allow_networks", self.allow_networks, |text| Network::parse(text))?,
+            allow_hosts: self.allow_hosts,
+            allow_http: self.allow_http,
+            allow_ports: self.allow_ports,
+        };
+        // The fault's own text names the setting.
+        options.address.validate().map_err(|fault| Error::new(tidings::ErrorCode::InvalidArgument, fault.to_string()))?;
+        let names = HeaderPolicy { allow: self.header_names };
+        names.validate().map_err(|fault| Error::argument("header_names", fault))?;
+        options.header_names = names.allow;
+        options.require_secret = self.require_secret;
+        if let Some(secret) = self.default_secret {
+            options.default_secret = Some(Secret::parse(&secret).map_err(|fault| Error::argument("default_secret", fault))?);
+        }
+        if let Some(policy) = self.undeliverable {
+            options.undeliverable = undeliverable(&policy)?;
+        }
+        if let Some(key) = self.secret_key {
+            let key = key.try_into().map_err(|_| Error::argument("secret_key", "must be 32 bytes"))?;
+            options.secret_key = Some(key);
+        }
+        if let Some(retention) = self.retention {
+            options.retention = retention;
+        }
+        if let Some(timeout) = self.attempt_timeout {
+            options.attempt_timeout = positive("attempt_timeout", timeout)?;
+        }
+        if let Some(lease) = self.worker_lease {
+            options.worker_lease = positive("worker_lease", lease)?;
+        }
+        if let Some(bytes) = self.max_body_bytes {
+            options.max_body_bytes = size("max_body_bytes", bytes)?;
+        }
+        if let Some(bytes) = self.buffer_bytes {
+            options.buffer_bytes = size("buffer_bytes", bytes)?;
+        }
+        Ok(options)
+    }
+}
+
+/// What each stream keeps; `None` sets no limit.
+pub fn retention(
+    max_events: Option<u64>,
+    max_bytes: Option<u64>,
+    max_age: Option<Duration>,
+    after_close: Option<Duration>,
+) -> Retention {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Retention { max_events, max_bytes, max_age_ms: max_age.map(millis), after_close_ms: after_close.map(millis) }
+}
+
+/// A length of time in seconds, as a `Duration`.
+///
+/// # Errors
+/// `invalid_argument`, naming the argument, when it is negative, not a number, or more than 10,000 years.
+pub fn seconds(name: &str, value: f64) -> Result<Duration> {
+    const MOST: f64 = 315_576_000_000.0;
+    if !(0.0..=MOST).contains(&value) {
+        return Err(Error::argument(name, "must be a number of seconds, 0 or more"));
+    }
+    Ok(Duration::from_secs_f64(value))
+}
+
+fn undeliverable(policy: &str) -> Result<UndeliverablePolicy> {
+    match policy {
+        "drop" => Ok(UndeliverablePolicy::Drop),
+        "annotate" => Ok(UndeliverablePolicy::Annotate),
+        _ => Err(Error::argument("undeliverable", "must be 'drop' or 'annotate'")),
+    }
+}
+
+fn each<T, F: Display>(name: &str, texts: Vec<String>, parse: impl Fn(&str) -> Result<T, F>) -> Result<Vec<T>> {
+    texts.iter().map(|text| parse(text).map_err(|fault| Error::argument(name, format!("{text:?}: {fault}")))).collect()
+}
+
+fn positive(name: &str, duration: Duration) -> Result<Duration> {
+    if duration < Duration::from_millis(1) {
+        return Err(Error::argument(name, "must be at least 0.001 s"));
+    }
+    Ok(duration)
+}
+
+fn size(name: &str, bytes: u64) -> Result<usize> {
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err(Error::argument(name, "must be at least 1 byte")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(settings: Settings) -> String {
+        settings.options().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn refusals_name_the_setting() {
+        let none = Settings::default;
+        let cases = [
+            ("allow_networks", Settings { allow_networks: vec!["10.0.0.0/8".into(), "10.0.0.0/99".into()], ..none() }),
+            ("allow_hosts", Settings { allow_hosts: vec!["https://x".into()], ..none() }),
+            ("allow_ports", Settings { allow_ports: vec![0], ..none() }),
+            ("default_secret", Settings { default_secret: Some("hunter2".into()), ..none() }),
+            ("undeliverable", Settings { undeliverable: Some("ignore".into()), ..none() }),
+            ("secret_key", Settings { secret_key: Some(vec![0; 31]), ..none() }),
+            ("attempt_timeout", Settings { attempt_timeout: Some(Duration::ZERO), ..none() }),
+            ("worker_lease", Settings { worker_lease: Some(Duration::ZERO), ..none() }),
+            ("max_body_bytes", Settings { max_body_bytes: Some(0), ..none() }),
+            ("buffer_bytes", Settings { buffer_bytes: Some(0), ..none() }),
+            ("header_names", Settings { header_names: vec!["host".into()], ..none() }),
+        ];
+        for (name, settings) in cases {
+            let message = refused(settings);
+            assert!(message.starts_with(&format!("{name}: ")), "{message}");
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_given_leaves_the_defaults() {
+        let (ours, core) = (Settings::default().options().unwrap(), Options::default());
+        assert_eq!(format!("{ours:?}"), format!("{core:?}"));
+    }
+
+    #[test]
+    fn given_settings_arrive() {
+        let settings = Settings {
+            allow_networks: vec!["127.0.0.0/8".into()],
+            allow_http: true,
+            undeliverable: Some("annotate".into()),
+            retention: Some(retention(Some(5), None, Some(Duration::from_secs(2)), None)),
+            attempt_timeout: Some(Duration::from_millis(1_500)),
+            max_body_bytes: Some(1),
+            ..Settings::default()
+        };
+        let options = settings.options().unwrap();
+        assert!(options.address.allow_http);
+        assert_eq!(options.address.allow_networks.len(), 1);
+        assert_eq!(options.undeliverable, UndeliverablePolicy::Annotate);
+        assert_eq!((options.retention.max_events, options.retention.max_age_ms), (Some(5), Some(2_000)));
+        assert_eq!((options.retention.max_bytes, options.retention.after_close_ms), (None, None));
+        assert_eq!(options.attempt_timeout, Duration::from_millis(1_500));
+        assert_eq!(options.max_body_bytes, 1);
+    }
+
+    #[test]
+    fn seconds_are_checked() {
+        assert_eq!(seconds("t", 1.5).unwrap(), Duration::from_millis(1_500));
+        assert_eq!(seconds("t", 0.0).unwrap(), Duration::ZERO);
+        for bad in [-0.001, f64::NAN, f64::INFINITY, 1e30] {
+            assert!(seconds("t", bad).unwrap_err().to_string().starts_with("t: "), "{bad}");
+        }
+    }
+}
