@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tidings::BeginCall;
 use tidings::proto::id::RequestId;
+use tidings::proto::trigger::Reason;
 
 use crate::answer::Answer;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fork::Own;
 use crate::hub::Hub;
 use crate::pending::{Cancel, Started, start};
@@ -59,8 +60,8 @@ pub struct Ended {
     pub ours: bool,
     /// The outcome is on disk.
     pub committed: bool,
-    /// JSON objects for `_meta["io.tidings/undelivered"]` of the result.
-    pub undelivered: Vec<String>,
+    /// The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered.
+    pub undelivered: Option<String>,
 }
 
 impl From<tidings::Ended> for Ended {
@@ -68,6 +69,13 @@ impl From<tidings::Ended> for Ended {
         let tidings::Ended { outcome, reason, ours, committed, undelivered } = ended;
         Self { outcome: outcome.as_str(), reason, ours, committed, undelivered }
     }
+}
+
+fn parse_reason(name: &str) -> Result<Reason> {
+    Reason::parse(name).ok_or_else(|| {
+        let names: Vec<_> = Reason::ALL.into_iter().map(Reason::as_str).collect();
+        Error::argument("reason", format!("must be one of {}", names.join(", ")))
+    })
 }
 
 /// A watched call.
@@ -113,19 +121,30 @@ impl Call {
         Ok(self.call.get()?.emit(kind, payload)?)
     }
 
+    /// The client's connection is lost and the call goes on; fires `io.tidings/disconnected` where asked, without waiting.
+    pub fn disconnected(&self) -> Result<()> {
+        Ok(self.call.get()?.disconnected()?)
+    }
+
     /// The tool returned this result; answers [`Answer::Ended`].
     pub fn complete(&self, result: Vec<u8>) -> Started {
         self.end(async move |call| call.complete(&result).await)
     }
 
     /// The call failed; answers [`Answer::Ended`].
-    pub fn fail(&self, error: Option<Vec<u8>>, reason: Option<String>) -> Started {
-        self.end(async move |call| call.fail(error.as_deref(), reason.as_deref()).await)
+    pub fn fail(&self, error: Option<Vec<u8>>, reason: Option<&str>) -> Started {
+        match reason.map(parse_reason).transpose() {
+            Ok(reason) => self.end(async move |call| call.fail(error.as_deref(), reason).await),
+            Err(error) => Started::Ready(Err(error)),
+        }
     }
 
     /// Somebody cancelled the call; answers [`Answer::Ended`].
-    pub fn cancel(&self, reason: Option<String>) -> Started {
-        self.end(async move |call| call.cancel(reason.as_deref()).await)
+    pub fn cancel(&self, reason: Option<&str>) -> Started {
+        match reason.map(parse_reason).transpose() {
+            Ok(reason) => self.end(async move |call| call.cancel(reason).await),
+            Err(error) => Started::Ready(Err(error)),
+        }
     }
 
     /// Waits until the call has ended, whoever ends it; answers [`Answer::Ended`].

@@ -28,6 +28,9 @@ struct Inner {
     made: Own<()>,
 }
 
+/// How long the end of a hub may take that nobody closed.
+const EXIT_FLUSH: Duration = Duration::from_secs(2);
+
 /// Every hub of this process, to close what is open when it ends.
 static HUBS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
@@ -40,8 +43,8 @@ impl fmt::Debug for Hub {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !self.made.is_ours() {
-            // What it holds may be the parent's: closing its files would drop the parent's locks.
-            std::mem::forget(self.hub.clone());
+            // It may hold what the parent opened, or what this process opened since; closing tells them apart.
+            self.hub.close(EXIT_FLUSH);
         }
     }
 }
@@ -117,7 +120,7 @@ impl Hub {
             None => None,
         };
         let state = match state {
-            Some(name) => Some(DeliveryState::parse(name).ok_or_else(|| {
+            Some(name) => Some(DeliveryState::from_text(name).ok_or_else(|| {
                 let names: Vec<_> = DeliveryState::ALL.into_iter().map(DeliveryState::as_str).collect();
                 Error::argument("state", format!("must be one of {}", names.join(", ")))
             })?),

@@ -69,10 +69,15 @@ pub(crate) fn start_blocking(name: &str, work: impl FnOnce() -> Result<Answer> +
         let _ = reply.send(guard("blocking", work));
     });
     if let Err(error) = spawned {
-        return Started::Ready(Err(Error::new(tidings::ErrorCode::Unavailable, format!("cannot start a thread: {error}"))));
+        return Started::Ready(Err(Error::new(
+            tidings::ErrorCode::Unavailable,
+            format!("cannot start a thread: {error}"),
+        )));
     }
     start(Cancel::Drop, async {
-        receiver.await.unwrap_or_else(|_| Err(Error::new(tidings::ErrorCode::Internal, "the thread ended without an answer")))
+        receiver
+            .await
+            .unwrap_or_else(|_| Err(Error::new(tidings::ErrorCode::Internal, "the thread ended without an answer")))
     })
 }
 

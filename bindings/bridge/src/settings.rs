@@ -58,13 +58,17 @@ impl Settings {
             allow_ports: self.allow_ports,
         };
         // The fault's own text names the setting.
-        options.address.validate().map_err(|fault| Error::new(tidings::ErrorCode::InvalidArgument, fault.to_string()))?;
+        options
+            .address
+            .validate()
+            .map_err(|fault| Error::new(tidings::ErrorCode::InvalidArgument, fault.to_string()))?;
         let names = HeaderPolicy { allow: self.header_names };
         names.validate().map_err(|fault| Error::argument("header_names", fault))?;
         options.header_names = names.allow;
         options.require_secret = self.require_secret;
         if let Some(secret) = self.default_secret {
-            options.default_secret = Some(Secret::parse(&secret).map_err(|fault| Error::argument("default_secret", fault))?);
+            options.default_secret =
+                Some(Secret::parse(&secret).map_err(|fault| Error::argument("default_secret", fault))?);
         }
         if let Some(policy) = self.undeliverable {
             options.undeliverable = undeliverable(&policy)?;

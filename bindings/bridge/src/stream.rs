@@ -197,14 +197,15 @@ impl Writer {
     #[inline]
     pub fn append(&self, kind: &str, payload: &[u8], close: bool) -> Result<u64> {
         // The core checks the fork itself.
-        let seq = if close { self.writer.append_and_close(kind, payload) } else { self.writer.append(kind, payload, None) };
+        let seq =
+            if close { self.writer.append_and_close(kind, payload) } else { self.writer.append(kind, payload, None) };
         Ok(seq?)
     }
 
-    /// Writes the cursor of a reader that has the event `seq` into `out`, replacing what it held.
+    /// The cursor of a reader that has the event `seq`.
     #[inline]
-    pub fn write_cursor_after(&self, seq: u64, out: &mut String) {
-        self.writer.write_cursor_after(seq, out);
+    pub fn cursor_after(&self, seq: u64) -> String {
+        self.writer.cursor_after(seq)
     }
 
     /// The cursor of a reader that has everything numbered so far.
@@ -302,7 +303,10 @@ impl Tail {
             Err(error) => return Started::Ready(Err(error)),
         };
         if std::mem::replace(&mut lock(reader).waits, true) {
-            return Started::Ready(Err(Error::new(ErrorCode::InvalidArgument, "tail: somebody else waits for it already")));
+            return Started::Ready(Err(Error::new(
+                ErrorCode::InvalidArgument,
+                "tail: somebody else waits for it already",
+            )));
         }
         let waiting = Waiting(self.clone());
         start(Cancel::Drop, async move {

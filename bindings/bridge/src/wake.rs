@@ -46,16 +46,15 @@ impl WakeFd {
 
     /// Makes the descriptor unreadable again.
     pub(crate) fn clear(&self) {
+        // One read empties an eventfd; a pipe rarely holds more than one number.
         let mut buffer = [0; 64];
-        let full = |read: Result<usize, Errno>| read == Ok(buffer.len());
-        while full(rustix::io::read(&self.read, &mut [0; 64])) {
-            buffer = [0; 64];
-        }
+        while rustix::io::read(&self.read, &mut buffer) == Ok(buffer.len()) {}
     }
 
     /// Waits until the descriptor is readable, at most `timeout`; `false` also when a signal came.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
-        let timeout = Timespec { tv_sec: timeout.as_secs().min(1 << 30) as i64, tv_nsec: timeout.subsec_nanos().into() };
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs().min(1 << 30) as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut fds = [PollFd::new(&self.read, PollFlags::IN)];
         matches!(poll(&mut fds, Some(&timeout)), Ok(ready) if ready > 0)
     }

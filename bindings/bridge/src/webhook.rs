@@ -61,9 +61,16 @@ impl Webhook {
     ///
     /// # Errors
     /// `message_id`: the id cannot be a header.
-    pub fn sign(&self, id: &str, timestamp_secs: i64, body: &[u8]) -> Result<[(&'static str, String); 3], WebhookError> {
-        webhook::check_message_id(id)
-            .map_err(|fault| WebhookError { code: "message_id", message: format!("{}: {fault}", webhook::ID_HEADER) })?;
+    pub fn sign(
+        &self,
+        id: &str,
+        timestamp_secs: i64,
+        body: &[u8],
+    ) -> Result<[(&'static str, String); 3], WebhookError> {
+        webhook::check_message_id(id).map_err(|fault| WebhookError {
+            code: "message_id",
+            message: format!("{}: {fault}", webhook::ID_HEADER),
+        })?;
         Ok([
             (webhook::ID_HEADER, id.to_owned()),
             (webhook::TIMESTAMP_HEADER, timestamp_secs.to_string()),

@@ -1,15 +1,82 @@
 //! `tidings._native`: the Python extension module of Tidings.
 //!
 //! Private: people import `tidings`, whose modules are written in Python. Its stub is `python/tidings/_native.pyi`.
+//!
+//! Every entry runs inside the bridge's panic guard. What may block runs without the GIL. Classes refer to no Python
+//! object but immutable text and bytes, so that they are in no reference cycle. No thread of ours calls Python.
+
+mod call;
+mod convert;
+mod event;
+mod hub;
+mod port;
+mod stream;
+mod webhook;
 
 use pyo3::prelude::*;
+use tidings_bridge as bridge;
 
-/// What `import tidings._native` runs.
+/// What `import tidings._native` runs. Starts no thread and opens nothing.
 ///
 /// # Errors
 ///
 /// When Python refuses a name, which is to say when it is out of memory.
 #[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))
+    bridge::install_panic_hook();
+    bridge::install_log();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<call::Call>()?;
+    module.add_class::<call::Ended>()?;
+    module.add_class::<event::Event>()?;
+    module.add_class::<event::Gap>()?;
+    module.add_class::<event::Page>()?;
+    module.add_class::<hub::Delivery>()?;
+    module.add_class::<hub::Hub>()?;
+    module.add_class::<hub::Stats>()?;
+    module.add_class::<port::Pending>()?;
+    module.add_class::<port::Port>()?;
+    module.add_class::<stream::Stream>()?;
+    module.add_class::<stream::Tail>()?;
+    module.add_class::<stream::Writer>()?;
+    module.add_class::<stream::WriterHandle>()?;
+    module.add_class::<webhook::Webhook>()?;
+    module.add_function(wrap_pyfunction!(after_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(error_table, module)?)?;
+    module.add_function(wrap_pyfunction!(hub::close_all, module)?)?;
+    module.add_function(wrap_pyfunction!(hub::default_retention, module)?)?;
+    module.add_function(wrap_pyfunction!(log_waits, module)?)?;
+    module.add_function(wrap_pyfunction!(take_log, module)?)
+}
+
+/// Tells the library that this process was just forked.
+#[pyfunction]
+fn after_fork() {
+    bridge::after_fork();
+}
+
+/// The error table: (name, number in C, retryable).
+#[pyfunction]
+fn error_table() -> Vec<(&'static str, u32, bool)> {
+    bridge::error_table().map(|row| (row.name, row.number, row.retryable)).collect()
+}
+
+/// Whether there is something for Python's log.
+#[pyfunction]
+fn log_waits() -> bool {
+    bridge::log_waits()
+}
+
+/// Takes what there is for Python's log: (level as Python counts them, logger, message) and how many lines had to go.
+#[pyfunction]
+fn take_log() -> (Vec<(u8, String, String)>, u64) {
+    let (records, dropped) = bridge::take_log();
+    let plain = records.into_iter().map(|record| {
+        let level = match record.level {
+            bridge::LogLevel::Warning => 30,
+            bridge::LogLevel::Error => 40,
+        };
+        (level, record.target, record.message)
+    });
+    (plain.collect(), dropped)
 }

@@ -1,0 +1,125 @@
+//! Watched calls.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use tidings_bridge::{self as bridge, RequestId};
+
+use crate::convert::{Detached, begin, blocking, is_int, text, to_python, type_name};
+
+/// How a call ended.
+#[pyclass(frozen, get_all, module = "tidings")]
+pub(crate) struct Ended {
+    /// `completed`, `failed`, `cancelled` or `timeout`.
+    outcome: &'static str,
+    /// Why, where the outcome alone does not say.
+    reason: Option<String>,
+    /// It was this very request to end the call that won; otherwise the call had ended before.
+    ours: bool,
+    /// The outcome is on disk. If not, the store did not take it in time; it is tried again while the process lives.
+    committed: bool,
+    /// The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered.
+    undelivered: Option<String>,
+}
+
+#[pymethods]
+impl Ended {
+    fn __repr__(&self) -> String {
+        let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(", reason='{reason}'"));
+        let ours = if self.ours { "True" } else { "False" };
+        format!("Ended(outcome='{}'{reason}, ours={ours})", self.outcome)
+    }
+}
+
+impl From<bridge::Ended> for Ended {
+    fn from(ended: bridge::Ended) -> Self {
+        let bridge::Ended { outcome, reason, ours, committed, undelivered } = ended;
+        Self { outcome, reason, ours, committed, undelivered }
+    }
+}
+
+/// A watched call.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Call {
+    inner: Detached<bridge::Call>,
+}
+
+impl Call {
+    pub(crate) fn new(call: bridge::Call) -> Self {
+        Self { inner: Detached::new(call) }
+    }
+}
+
+#[pymethods]
+impl Call {
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.id()
+    }
+
+    #[getter]
+    fn accepted_routes(&self) -> Vec<String> {
+        self.inner.accepted_routes()
+    }
+
+    #[getter]
+    fn ignored_triggers(&self) -> Vec<String> {
+        self.inner.ignored_triggers()
+    }
+
+    fn acknowledgement<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.inner.acknowledgement().as_bytes())
+    }
+
+    fn emit(&self, py: Python<'_>, r#type: &str, payload: &Bound<'_, PyAny>) -> PyResult<u64> {
+        // The event's deliveries may read the store, so that other threads go on meanwhile.
+        let payload = text("payload", payload)?;
+        blocking(py, "Call.emit", || self.inner.emit(r#type, payload))
+    }
+
+    fn disconnected(&self, py: Python<'_>) -> PyResult<()> {
+        blocking(py, "Call.disconnected", || self.inner.disconnected())
+    }
+
+    fn complete<'py>(&self, py: Python<'py>, result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let result = text("result", result)?.to_vec();
+        begin(py, "Call.complete", || Ok(self.inner.complete(result)))
+    }
+
+    fn fail<'py>(
+        &self,
+        py: Python<'py>,
+        error: Option<&Bound<'py, PyAny>>,
+        reason: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let error = error.map(|error| Ok::<_, PyErr>(text("error", error)?.to_vec())).transpose()?;
+        begin(py, "Call.fail", || Ok(self.inner.fail(error, reason)))
+    }
+
+    fn cancel<'py>(&self, py: Python<'py>, reason: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Call.cancel", || Ok(self.inner.cancel(reason)))
+    }
+
+    fn ended<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Call.ended", || Ok(self.inner.ended()))
+    }
+}
+
+/// A JSON-RPC request id: `int` or `str`, and the type counts.
+pub(crate) fn request_id(value: &Bound<'_, PyAny>) -> PyResult<RequestId> {
+    let py = value.py();
+    let refuse = |rule: String| to_python(py, &bridge::Error::argument("request_id", rule));
+    if let Ok(string) = value.cast::<PyString>() {
+        let string = string.to_str().map_err(|_| refuse("must have a UTF-8 form".to_owned()))?;
+        return RequestId::string(string).map_err(|error| refuse(error.to_string()));
+    }
+    if is_int(value) {
+        if let Ok(number) = value.extract::<i64>() {
+            return Ok(number.into());
+        }
+        if let Ok(number) = value.extract::<u64>() {
+            return Ok(number.into());
+        }
+        return Err(refuse("must be within -2^63 and 2^64 - 1".to_owned()));
+    }
+    Err(pyo3::exceptions::PyTypeError::new_err(format!("request_id: must be int or str, not {}", type_name(value))))
+}

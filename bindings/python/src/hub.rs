@@ -1,0 +1,218 @@
+//! The hub.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use tidings_bridge::{self as bridge, Begin, Retention, Settings, seconds};
+
+use crate::call::request_id;
+use crate::convert::{Detached, begin, blocking, entry, text};
+use crate::stream::{Stream, Tail, WriterHandle};
+
+/// The hub.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Hub {
+    inner: Detached<bridge::Hub>,
+}
+
+/// What each stream keeps, as Python gives it: events, bytes, seconds, seconds after close.
+type PlainRetention = (Option<u64>, Option<u64>, Option<f64>, Option<f64>);
+
+#[pymethods]
+impl Hub {
+    #[new]
+    #[pyo3(signature = (url, *, allow_networks, allow_hosts, allow_http, allow_ports, default_secret, require_secret,
+        undeliverable, secret_key, retention, header_names, attempt_timeout, worker_lease, max_body_bytes, buffer_bytes))]
+    #[allow(clippy::too_many_arguments, reason = "they are Python's keywords, each one setting")]
+    fn new(
+        py: Python<'_>,
+        url: &str,
+        allow_networks: Vec<String>,
+        allow_hosts: Vec<String>,
+        allow_http: bool,
+        allow_ports: Vec<u16>,
+        default_secret: Option<String>,
+        require_secret: bool,
+        undeliverable: Option<String>,
+        secret_key: Option<Vec<u8>>,
+        retention: Option<PlainRetention>,
+        header_names: Vec<String>,
+        attempt_timeout: Option<f64>,
+        worker_lease: Option<f64>,
+        max_body_bytes: Option<u64>,
+        buffer_bytes: Option<u64>,
+    ) -> PyResult<Self> {
+        entry(py, "Hub", || {
+            let time = |name, value: Option<f64>| value.map(|value| seconds(name, value)).transpose();
+            let retention = match retention {
+                Some((max_events, max_bytes, max_age, after_close)) => Some(bridge::retention(
+                    max_events,
+                    max_bytes,
+                    time("retention.max_age", max_age)?,
+                    time("retention.after_close", after_close)?,
+                )),
+                None => None,
+            };
+            let settings = Settings {
+                allow_networks,
+                allow_hosts,
+                allow_http,
+                allow_ports,
+                default_secret,
+                require_secret,
+                undeliverable,
+                secret_key,
+                retention,
+                header_names,
+                attempt_timeout: time("attempt_timeout", attempt_timeout)?,
+                worker_lease: time("worker_lease", worker_lease)?,
+                max_body_bytes,
+                buffer_bytes,
+            };
+            Ok(Self { inner: Detached::new(bridge::Hub::new(url, settings)?) })
+        })
+    }
+
+    fn open(&self, py: Python<'_>) -> PyResult<()> {
+        blocking(py, "Hub.open", || self.inner.open())
+    }
+
+    fn new_writer(&self, py: Python<'_>, scope: &str, name: &str) -> PyResult<WriterHandle> {
+        blocking(py, "Hub.new_writer", || self.inner.new_writer(scope, name)).map(WriterHandle::new)
+    }
+
+    fn resume(&self, py: Python<'_>, scope: &str, cursor: &str) -> PyResult<Tail> {
+        blocking(py, "Hub.resume", || self.inner.resume(scope, cursor)).map(Tail::new)
+    }
+
+    fn stream(&self, py: Python<'_>, scope: &str, name: &str) -> PyResult<Stream> {
+        blocking(py, "Hub.stream", || self.inner.stream(scope, name)).map(Stream::new)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    #[pyo3(signature = (*, config, route_types, principal, session, request_id, tool, timeout))]
+    fn begin_call<'py>(
+        &self,
+        py: Python<'py>,
+        config: &Bound<'py, PyAny>,
+        route_types: Vec<String>,
+        principal: String,
+        session: Option<String>,
+        request_id: &Bound<'py, PyAny>,
+        tool: String,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (config, request_id) = (text("config", config)?.to_vec(), self::request_id(request_id)?);
+        begin(py, "Hub.begin_call", || {
+            let timeout = timeout.map(|timeout| seconds("timeout", timeout)).transpose()?;
+            Ok(self.inner.begin_call(Begin { config, route_types, principal, session, request_id, tool, timeout }))
+        })
+    }
+
+    fn deliveries(
+        &self,
+        py: Python<'_>,
+        call_id: Option<&str>,
+        state: Option<&str>,
+        limit: u32,
+    ) -> PyResult<Vec<Delivery>> {
+        let found = blocking(py, "Hub.deliveries", || self.inner.deliveries(call_id, state, limit))?;
+        Ok(found.into_iter().map(Delivery::from).collect())
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
+        blocking(py, "Hub.stats", || Ok(self.inner.stats())).map(Stats::from)
+    }
+
+    fn close<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Hub.close", || Ok(self.inner.close(seconds("timeout", timeout)?)))
+    }
+}
+
+/// Closes every hub of this process; blocks at most about `timeout` seconds.
+#[pyfunction]
+pub(crate) fn close_all(py: Python<'_>, timeout: f64) -> PyResult<bool> {
+    blocking(py, "close_all", || Ok(bridge::close_all(seconds("timeout", timeout)?)))
+}
+
+/// What a stream keeps unless the hub says otherwise.
+#[pyfunction]
+pub(crate) fn default_retention() -> PlainRetention {
+    let Retention { max_events, max_bytes, max_age_ms, after_close_ms } = Retention::default();
+    let seconds = |millis: Option<u64>| millis.map(|millis| Duration::from_millis(millis).as_secs_f64());
+    (max_events, max_bytes, seconds(max_age_ms), seconds(after_close_ms))
+}
+
+/// One delivery, for people.
+#[pyclass(frozen, get_all, module = "tidings")]
+pub(crate) struct Delivery {
+    /// Its own id.
+    id: String,
+    /// The firing's id: the `webhook-id`, the same on every attempt and route.
+    event_id: String,
+    /// The call it is about, if it is about one.
+    call_id: Option<String>,
+    /// On whose behalf.
+    principal: String,
+    /// The trigger that fired.
+    trigger: String,
+    /// The route's id.
+    route: String,
+    /// `pending`, `leased`, `retrying`, `delivered`, `dead`, `expired` or `superseded`.
+    state: &'static str,
+    /// Attempts begun.
+    attempts: u32,
+    /// The category of the last failure, never the receiver's own text.
+    last_error: Option<String>,
+}
+
+impl From<bridge::Delivery> for Delivery {
+    fn from(delivery: bridge::Delivery) -> Self {
+        let bridge::Delivery { id, event_id, call_id, principal, trigger, route, state, attempts, last_error } =
+            delivery;
+        Self { id, event_id, call_id, principal, trigger, route, state, attempts, last_error }
+    }
+}
+
+#[pymethods]
+impl Delivery {
+    fn __repr__(&self) -> String {
+        let Self { id, trigger, state, attempts, .. } = self;
+        format!("Delivery(id='{id}', trigger='{trigger}', state='{state}', attempts={attempts})")
+    }
+}
+
+/// What a hub has done and holds, at one moment.
+#[pyclass(frozen, get_all, module = "tidings")]
+pub(crate) struct Stats {
+    /// Groups committed by this process.
+    groups: u64,
+    /// Events of this process's writers committed.
+    events: u64,
+    /// Events given up while the store was down.
+    lost: u64,
+    /// Events dropped because another writer had claimed the stream or it was closed.
+    refused: u64,
+    /// Groups that failed.
+    failures: u64,
+    /// The last group failed: events wait in memory.
+    failing: bool,
+}
+
+impl From<bridge::Stats> for Stats {
+    fn from(stats: bridge::Stats) -> Self {
+        let bridge::Stats { groups, events, lost, refused, failures, failing, .. } = stats;
+        Self { groups, events, lost, refused, failures, failing }
+    }
+}
+
+#[pymethods]
+impl Stats {
+    fn __repr__(&self) -> String {
+        let Self { groups, events, lost, refused, failures, failing } = self;
+        let failing = if *failing { "True" } else { "False" };
+        format!(
+            "Stats(groups={groups}, events={events}, lost={lost}, refused={refused}, failures={failures}, failing={failing})"
+        )
+    }
+}

@@ -1,0 +1,232 @@
+//! Streams, writers and tails.
+
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString};
+use tidings_bridge::{self as bridge, Place, ReadLimits, Taken};
+
+use crate::convert::{Detached, begin, blocking, entry, is_int, text, to_python, type_name};
+use crate::event::{Page, batch};
+
+/// A stream, by its key.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Stream {
+    inner: Detached<bridge::Stream>,
+}
+
+impl Stream {
+    pub(crate) fn new(stream: bridge::Stream) -> Self {
+        Self { inner: Detached::new(stream) }
+    }
+}
+
+#[pymethods]
+impl Stream {
+    #[getter]
+    fn scope(&self) -> &str {
+        self.inner.scope()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn append<'py>(
+        &self,
+        py: Python<'py>,
+        payloads: Vec<Bound<'py, PyAny>>,
+        r#type: &str,
+        durability: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let copies = payloads.iter().map(|payload| Ok(text("payload", payload)?.to_vec().into()));
+        let copies: Vec<_> = copies.collect::<PyResult<_>>()?;
+        begin(py, "Stream.append", || {
+            if copies.is_empty() {
+                return Err(bridge::Error::argument("payload", "must be at least one"));
+            }
+            Ok(self.inner.append(r#type, copies, bridge::durability(durability)?))
+        })
+    }
+
+    fn claim<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Stream.claim", || Ok(self.inner.claim()))
+    }
+
+    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Stream.close", || Ok(self.inner.close()))
+    }
+
+    fn read(&self, py: Python<'_>, after: &Bound<'_, PyAny>, limit: u32) -> PyResult<Page> {
+        let after = place(after)?;
+        let page = blocking(py, "Stream.read", || self.inner.read(&after, limit))?;
+        Page::new(py, page)
+    }
+
+    fn tail(&self, py: Python<'_>, after: &Bound<'_, PyAny>) -> PyResult<Tail> {
+        let after = place(after)?;
+        blocking(py, "Stream.tail", || self.inner.tail(&after)).map(Tail::new)
+    }
+}
+
+fn place(after: &Bound<'_, PyAny>) -> PyResult<Place> {
+    if after.is_none() {
+        return Ok(Place::Earliest);
+    }
+    if let Ok(cursor) = after.cast::<PyString>() {
+        return Ok(Place::Cursor(cursor.to_string_lossy().into_owned()));
+    }
+    if is_int(after) {
+        let seq = after.cast::<PyInt>()?.extract::<u64>().map_err(|_| {
+            to_python(after.py(), &bridge::Error::argument("after", "must be a sequence number, 0 to 2^53 - 1"))
+        })?;
+        return Ok(Place::Seq(seq));
+    }
+    Err(PyTypeError::new_err(format!(
+        "after: must be a cursor (str), a sequence number (int) or None, not {}",
+        type_name(after)
+    )))
+}
+
+/// A writer on its way to its Python class, which takes it once.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct WriterHandle {
+    inner: Mutex<Option<bridge::Writer>>,
+}
+
+impl WriterHandle {
+    pub(crate) fn new(writer: bridge::Writer) -> Self {
+        Self { inner: Mutex::new(Some(writer)) }
+    }
+}
+
+/// The right of one writer to number a stream in memory.
+#[pyclass(frozen, subclass, module = "tidings._native")]
+pub(crate) struct Writer {
+    inner: Detached<bridge::Writer>,
+}
+
+#[pymethods]
+impl Writer {
+    #[new]
+    fn new(handle: &WriterHandle) -> PyResult<Self> {
+        let taken = handle.inner.lock().ok().and_then(|mut handle| handle.take());
+        let writer = taken.ok_or_else(|| PyRuntimeError::new_err("a writer comes from a hub or a stream"))?;
+        Ok(Self { inner: Detached::new(writer) })
+    }
+
+    /// The stream's random id.
+    #[getter]
+    fn stream(&self) -> String {
+        self.inner.stream()
+    }
+
+    /// Appends one event and returns its cursor, without waiting for anything.
+    ///
+    /// `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. Raises
+    /// `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`.
+    #[pyo3(signature = (payload, *, r#type = "message", close = false))]
+    fn append(&self, py: Python<'_>, payload: &Bound<'_, PyAny>, r#type: &str, close: bool) -> PyResult<String> {
+        let payload = text("payload", payload)?;
+        let cursor = entry(py, "Writer.append", || {
+            let seq = self.inner.append(r#type, payload, close)?;
+            Ok(self.inner.cursor_after(seq))
+        });
+        if bridge::log_waits() {
+            flush_log(py);
+        }
+        cursor
+    }
+
+    /// Appends events of one type and returns their cursors. When one is refused, those before it are appended.
+    #[pyo3(signature = (payloads, *, r#type = "message"))]
+    fn append_many(&self, py: Python<'_>, payloads: Vec<Bound<'_, PyAny>>, r#type: &str) -> PyResult<Vec<String>> {
+        let texts: Vec<_> = payloads.iter().map(|payload| text("payloads", payload)).collect::<PyResult<_>>()?;
+        entry(py, "Writer.append_many", || {
+            let append = |payload| Ok(self.inner.cursor_after(self.inner.append(r#type, payload, false)?));
+            texts.into_iter().map(append).collect()
+        })
+    }
+
+    /// The cursor of a reader that has everything appended so far.
+    fn cursor(&self, py: Python<'_>) -> PyResult<String> {
+        entry(py, "Writer.cursor", || self.inner.cursor())
+    }
+
+    /// More is buffered than is good: whoever can should wait for `flush`.
+    #[getter]
+    fn congested(&self) -> bool {
+        self.inner.congested()
+    }
+
+    /// Whether the stream takes no more events from this writer.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.inner.closed()
+    }
+
+    /// Closes the stream after the last event, without waiting. Raises `ClosedError` when it is closed already.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        entry(py, "Writer.close", || self.inner.close())
+    }
+
+    fn _flush<'py>(&self, py: Python<'py>, durability: &str) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Writer.flush", || Ok(self.inner.flush(bridge::durability(durability)?)))
+    }
+}
+
+/// Python's log gets what waits for it. A logger that raises does not fail the append.
+#[cold]
+fn flush_log(py: Python<'_>) {
+    let flushed = py.import("tidings._log").and_then(|module| module.call_method0("flush"));
+    if let Err(error) = flushed {
+        error.write_unraisable(py, None);
+    }
+}
+
+/// A reader that replays and goes on live.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Tail {
+    inner: Detached<bridge::Tail>,
+}
+
+impl Tail {
+    pub(crate) fn new(tail: bridge::Tail) -> Self {
+        Self { inner: Detached::new(tail) }
+    }
+}
+
+#[pymethods]
+impl Tail {
+    #[getter]
+    fn stream(&self) -> &str {
+        self.inner.stream()
+    }
+
+    fn cursor(&self, py: Python<'_>) -> PyResult<String> {
+        entry(py, "Tail.cursor", || self.inner.cursor())
+    }
+
+    /// The next batch, `None` at the end, an empty list to ask again; or a `Pending` of that.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Tail.next", || Ok(self.inner.next(ReadLimits::default())))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        blocking(py, "Tail.close", || {
+            self.inner.close();
+            Ok(())
+        })
+    }
+}
+
+/// What a tail has for its reader.
+pub(crate) fn take<'py>(py: Python<'py>, tail: &bridge::Tail) -> PyResult<Bound<'py, PyAny>> {
+    match entry(py, "Tail.next", || tail.take())? {
+        Taken::Batch(page) => Ok(batch(py, page)?.into_any()),
+        Taken::End => Ok(py.None().into_bound(py)),
+        Taken::Nothing => Ok(pyo3::types::PyList::empty(py).into_any()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Standard Webhooks for receivers.
+
+use pyo3::prelude::*;
+use tidings_bridge as bridge;
+
+use crate::convert::{entry, raise};
+
+/// The secrets of a sender.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Webhook {
+    inner: bridge::Webhook,
+}
+
+#[pymethods]
+impl Webhook {
+    #[new]
+    fn new(py: Python<'_>, secrets: Vec<String>) -> PyResult<Self> {
+        entry(py, "Webhook", || Ok(Self { inner: bridge::Webhook::new(&secrets)? }))
+    }
+
+    fn verify(
+        &self,
+        py: Python<'_>,
+        body: &[u8],
+        headers: Vec<(String, String)>,
+        now: i64,
+        tolerance: u64,
+    ) -> PyResult<()> {
+        entry(py, "Webhook.verify", || Ok(self.inner.verify(body, &headers, now, tolerance)))?
+            .map_err(|error| refused(py, &error))
+    }
+
+    fn sign(&self, py: Python<'_>, body: &[u8], id: &str, timestamp: i64) -> PyResult<Vec<(&'static str, String)>> {
+        entry(py, "Webhook.sign", || Ok(self.inner.sign(id, timestamp, body)))?
+            .map(Vec::from)
+            .map_err(|error| refused(py, &error))
+    }
+}
+
+fn refused(py: Python<'_>, error: &bridge::WebhookError) -> PyErr {
+    raise(py, "webhook_exception", (error.code, error.message.as_str()))
+}
