@@ -1,5 +1,305 @@
 """The extension module (bindings/python); `make check-stubs` compares the two. Private: import from `tidings`."""
 
-__all__ = ["__version__"]
+from typing import Any, Generic, TypeVar, final
+
+from typing_extensions import Self
+
+__all__ = [
+    "Call",
+    "Delivery",
+    "Ended",
+    "Event",
+    "Gap",
+    "Hub",
+    "Page",
+    "Pending",
+    "Port",
+    "Stats",
+    "Stream",
+    "Tail",
+    "Webhook",
+    "Writer",
+    "WriterHandle",
+    "__version__",
+    "after_fork",
+    "close_all",
+    "default_retention",
+    "error_table",
+    "log_waits",
+    "take_log",
+]
+
+_T = TypeVar("_T")
 
 __version__: str
+
+def after_fork() -> None: ...
+def close_all(timeout: float) -> bool: ...
+def default_retention() -> tuple[int | None, int | None, float | None, float | None]: ...
+def error_table() -> list[tuple[str, int, bool]]: ...
+def log_waits() -> bool: ...
+def take_log() -> tuple[list[tuple[int, str, str]], int]: ...
+
+@final
+class Pending(Generic[_T]):
+    """An operation that waits, until a port takes it."""
+
+@final
+class Port:
+    """Where the operations of one event loop wait."""
+    def __new__(cls) -> Port: ...
+    def fileno(self) -> int: ...
+    def park(self, pending: Pending[Any]) -> int: ...
+    def drain(self) -> list[int]: ...
+    def take(self, token: int) -> Any: ...
+    def cancel(self, token: int) -> None: ...
+    def wait(self, timeout: float) -> bool: ...
+    def close(self) -> None: ...
+    def __len__(self) -> int: ...
+
+@final
+class Event:
+    """One event of a stream."""
+    @property
+    def seq(self) -> int:
+        """Its number in the stream, from 0, without holes."""
+    @property
+    def cursor(self) -> str:
+        """The cursor of a reader that has this event and all before it."""
+    @property
+    def type(self) -> str:
+        """What it is."""
+    @property
+    def payload(self) -> bytes:
+        """JSON text as it was given."""
+    @property
+    def time(self) -> float:
+        """When it was appended, in seconds since the epoch."""
+    @property
+    def identity(self) -> bytes | None:
+        """Who and what it belongs to, as JSON text of an object, if it was said."""
+
+@final
+class Gap:
+    """Why a read could not be complete. What follows it goes on after the hole."""
+    @property
+    def reason(self) -> str:
+        """`evicted`, `regressed`, `lost` or `unknown`."""
+    @property
+    def earliest_seq(self) -> int | None:
+        """The first event that is there."""
+    @property
+    def head_seq(self) -> int | None:
+        """The newest event."""
+    @property
+    def cursor(self) -> str:
+        """The cursor of a reader that was told this gap."""
+
+@final
+class Page:
+    """Events of one read."""
+    @property
+    def events(self) -> list[Event]:
+        """In order."""
+    @property
+    def gap(self) -> Gap | None:
+        """Tell this first: the read could not be complete."""
+    @property
+    def cursor(self) -> str:
+        """Where the reader stands after these events."""
+    @property
+    def head_seq(self) -> int | None:
+        """The newest event's number; `None` if there never was one."""
+    @property
+    def ended(self) -> bool:
+        """The stream is closed and the events reach its end."""
+
+@final
+class Ended:
+    """How a call ended."""
+    @property
+    def outcome(self) -> str:
+        """`completed`, `failed`, `cancelled` or `timeout`."""
+    @property
+    def reason(self) -> str | None:
+        """Why, where the outcome alone does not say."""
+    @property
+    def ours(self) -> bool:
+        """It was this very request to end the call that won; otherwise the call had ended before."""
+    @property
+    def committed(self) -> bool:
+        """The outcome is on disk. If not, the store did not take it in time; it is tried again while the process lives."""
+    @property
+    def undelivered(self) -> str | None:
+        """The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered."""
+
+@final
+class Delivery:
+    """One delivery, for people."""
+    @property
+    def id(self) -> str:
+        """Its own id."""
+    @property
+    def event_id(self) -> str:
+        """The firing's id: the `webhook-id`, the same on every attempt and route."""
+    @property
+    def call_id(self) -> str | None:
+        """The call it is about, if it is about one."""
+    @property
+    def principal(self) -> str:
+        """On whose behalf."""
+    @property
+    def trigger(self) -> str:
+        """The trigger that fired."""
+    @property
+    def route(self) -> str:
+        """The route's id."""
+    @property
+    def state(self) -> str:
+        """`pending`, `leased`, `retrying`, `delivered`, `dead`, `expired` or `superseded`."""
+    @property
+    def attempts(self) -> int:
+        """Attempts begun."""
+    @property
+    def last_error(self) -> str | None:
+        """The category of the last failure, never the receiver's own text."""
+
+@final
+class Stats:
+    """What a hub has done and holds, at one moment."""
+    @property
+    def groups(self) -> int:
+        """Groups committed by this process."""
+    @property
+    def events(self) -> int:
+        """Events of this process's writers committed."""
+    @property
+    def lost(self) -> int:
+        """Events given up while the store was down."""
+    @property
+    def refused(self) -> int:
+        """Events dropped because another writer had claimed the stream or it was closed."""
+    @property
+    def failures(self) -> int:
+        """Groups that failed."""
+    @property
+    def failing(self) -> bool:
+        """The last group failed: events wait in memory."""
+
+@final
+class WriterHandle:
+    """A writer on its way to its Python class, which takes it once."""
+
+class Writer:
+    """The right of one writer to number a stream in memory."""
+    def __new__(cls, handle: WriterHandle) -> Self: ...
+    @property
+    def stream(self) -> str:
+        """The stream's random id."""
+    def append(self, payload: bytes | str, *, type: str = "message", close: bool = False) -> str:
+        """Appends one event and returns its cursor, without waiting for anything.
+
+        `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. Raises
+        `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`.
+        """
+    def append_many(self, payloads: list[bytes | str], *, type: str = "message") -> list[str]:
+        """Appends events of one type and returns their cursors. When one is refused, those before it are appended."""
+    def cursor(self) -> str:
+        """The cursor of a reader that has everything appended so far."""
+    @property
+    def congested(self) -> bool:
+        """More is buffered than is good: whoever can should wait for `flush`."""
+    @property
+    def closed(self) -> bool:
+        """Whether the stream takes no more events from this writer."""
+    def close(self) -> None:
+        """Closes the stream after the last event, without waiting. Raises `ClosedError` when it is closed already."""
+    def _flush(self, durability: str) -> Pending[None] | None: ...
+
+@final
+class Stream:
+    """A stream, by its key."""
+    @property
+    def scope(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    def append(self, payloads: list[bytes | str], type: str, durability: str) -> Pending[int] | int: ...
+    def claim(self) -> Pending[WriterHandle] | WriterHandle: ...
+    def close(self) -> Pending[None] | None: ...
+    def read(self, after: int | str | None, limit: int) -> Page: ...
+    def tail(self, after: int | str | None) -> Tail: ...
+
+@final
+class Tail:
+    """A reader that replays and goes on live."""
+    @property
+    def stream(self) -> str: ...
+    def cursor(self) -> str: ...
+    def next(self) -> Pending[list[Event | Gap] | None] | list[Event | Gap] | None:
+        """The next batch, `None` at the end, an empty list to ask again; or a `Pending` of that."""
+    def close(self) -> None: ...
+
+@final
+class Call:
+    """A watched call."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def accepted_routes(self) -> list[str]: ...
+    @property
+    def ignored_triggers(self) -> list[str]: ...
+    def acknowledgement(self) -> bytes: ...
+    def emit(self, type: str, payload: bytes | str) -> int: ...
+    def disconnected(self) -> None: ...
+    def complete(self, result: bytes | str) -> Pending[Ended] | Ended: ...
+    def fail(self, error: bytes | str | None, reason: str | None) -> Pending[Ended] | Ended: ...
+    def cancel(self, reason: str | None) -> Pending[Ended] | Ended: ...
+    def ended(self) -> Pending[Ended] | Ended: ...
+
+@final
+class Hub:
+    """The hub."""
+    def __new__(
+        cls,
+        url: str,
+        *,
+        allow_networks: list[str],
+        allow_hosts: list[str],
+        allow_http: bool,
+        allow_ports: list[int],
+        default_secret: str | None,
+        require_secret: bool,
+        undeliverable: str | None,
+        secret_key: bytes | None,
+        retention: tuple[int | None, int | None, float | None, float | None] | None,
+        header_names: list[str],
+        attempt_timeout: float | None,
+        worker_lease: float | None,
+        max_body_bytes: int | None,
+        buffer_bytes: int | None,
+    ) -> Hub: ...
+    def open(self) -> None: ...
+    def new_writer(self, scope: str, name: str) -> WriterHandle: ...
+    def resume(self, scope: str, cursor: str) -> Tail: ...
+    def stream(self, scope: str, name: str) -> Stream: ...
+    def begin_call(
+        self,
+        *,
+        config: bytes | str,
+        route_types: list[str],
+        principal: str,
+        session: str | None,
+        request_id: int | str,
+        tool: str,
+        timeout: float | None,
+    ) -> Pending[Call] | Call: ...
+    def deliveries(self, call_id: str | None, state: str | None, limit: int) -> list[Delivery]: ...
+    def stats(self) -> Stats: ...
+    def close(self, timeout: float) -> Pending[bool] | bool: ...
+
+@final
+class Webhook:
+    """The secrets of a sender."""
+    def __new__(cls, secrets: list[str]) -> Webhook: ...
+    def verify(self, body: bytes, headers: list[tuple[str, str]], now: int, tolerance: int) -> None: ...
+    def sign(self, body: bytes, id: str, timestamp: int) -> list[tuple[str, str]]: ...

@@ -95,6 +95,11 @@ fn keep(record: LogRecord) {
     }
 }
 
+/// The name of a host's logger for a module: `tidings_store_sqlite::writer` is `tidings.store_sqlite.writer`.
+fn logger(target: &str) -> String {
+    target.replacen("tidings_", "tidings.", 1).replace("::", ".")
+}
+
 struct Collector;
 
 impl Subscriber for Collector {
@@ -118,7 +123,7 @@ impl Subscriber for Collector {
         let mut line = Line::default();
         event.record(&mut line);
         let level = if event.metadata().level() == &Level::ERROR { LogLevel::Error } else { LogLevel::Warning };
-        let target = event.metadata().target().replace("::", ".");
+        let target = logger(event.metadata().target());
         keep(LogRecord { level, target, message: line.finish() });
     }
 
@@ -160,6 +165,12 @@ impl Visit for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loggers_are_children_of_one() {
+        assert_eq!(logger("tidings::hub"), "tidings.hub");
+        assert_eq!(logger("tidings_store_sqlite::writer"), "tidings.store_sqlite.writer");
+    }
 
     /// One test, for the queue is global.
     #[test]

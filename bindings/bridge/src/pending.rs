@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::fork::{Own, lock};
 use crate::guard::guard;
+use crate::orphans;
 use crate::port::Shared;
 
 /// What an operation does.
@@ -35,7 +36,7 @@ pub enum Started {
     Pending(Pending),
 }
 
-/// An operation that waits. Dropping it cancels it.
+/// An operation that waits. A host that does not park it calls [`abandon`](Self::abandon).
 pub struct Pending {
     inner: Own<Running>,
 }
@@ -82,6 +83,13 @@ pub(crate) fn start_blocking(name: &str, work: impl FnOnce() -> Result<Answer> +
 }
 
 impl Pending {
+    /// The host will not wait for it: an operation that others rely on goes on elsewhere.
+    pub fn abandon(self) {
+        if self.cancel() != Cancel::Drop && self.inner.is_ours() {
+            orphans::finish(vec![self]);
+        }
+    }
+
     /// Whoever wakes the operation puts this token on that port's list.
     pub(crate) fn bind(&self, port: Weak<Shared>, token: u64) -> Result<()> {
         self.inner.get()?.waker.bind(Target::Slot(port, token));

@@ -281,3 +281,183 @@ impl Drop for Inner {
 
 /// For the log: a port to wake when there is something to look at.
 pub(crate) type WeakPort = Weak<Shared>;
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use super::*;
+    use crate::pending::start;
+
+    /// An operation that another thread lets go on.
+    #[derive(Clone, Default)]
+    struct Gate(Arc<Mutex<(bool, Option<Waker>)>>, Arc<AtomicUsize>);
+
+    impl Gate {
+        fn open(&self) {
+            let mut gate = lock(&self.0);
+            gate.0 = true;
+            if let Some(waker) = gate.1.clone() {
+                waker.wake();
+            }
+        }
+
+        fn poke(&self) {
+            if let Some(waker) = lock(&self.0).1.clone() {
+                waker.wake();
+            }
+        }
+
+        fn polls(&self) -> usize {
+            self.1.load(Ordering::SeqCst)
+        }
+
+        fn start(&self, cancel: Cancel) -> Started {
+            let Self(gate, polls) = self.clone();
+            start(
+                cancel,
+                poll_fn(move |cx| {
+                    polls.fetch_add(1, Ordering::SeqCst);
+                    let mut gate = lock(&gate);
+                    if gate.0 {
+                        return Poll::Ready(Ok(Answer::Seq(7)));
+                    }
+                    gate.1 = Some(cx.waker().clone());
+                    Poll::Pending
+                }),
+            )
+        }
+    }
+
+    fn pending(started: Started) -> Pending {
+        match started {
+            Started::Pending(pending) => pending,
+            Started::Ready(answer) => panic!("done already: {answer:?}"),
+        }
+    }
+
+    fn readable(port: &Port) -> bool {
+        port.wait(Duration::ZERO)
+    }
+
+    #[test]
+    fn what_is_done_at_once_needs_no_port() {
+        let gate = Gate::default();
+        gate.open();
+        assert!(matches!(gate.start(Cancel::Drop), Started::Ready(Ok(Answer::Seq(7)))));
+        assert_eq!(gate.polls(), 1);
+    }
+
+    #[test]
+    fn a_wake_makes_the_port_readable_until_it_is_drained() {
+        let (port, gate) = (Port::new().unwrap(), Gate::default());
+        let token = port.park(pending(gate.start(Cancel::Drop))).unwrap();
+        assert!(!readable(&port));
+        assert!(port.take(token).is_none());
+        let other = gate.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(move || other.open());
+        });
+        assert!(readable(&port));
+        assert_eq!(gate.polls(), 1, "only the host polls");
+        assert_eq!(port.drain(), [token]);
+        assert!(!readable(&port));
+        assert!(matches!(port.take(token), Some(Ok(Answer::Seq(7)))));
+        assert!(port.take(token).is_none());
+        assert!(port.is_empty());
+    }
+
+    #[test]
+    fn a_wake_before_the_parking_counts() {
+        let (port, gate) = (Port::new().unwrap(), Gate::default());
+        let op = pending(gate.start(Cancel::Drop));
+        gate.open();
+        let token = port.park(op).unwrap();
+        assert!(readable(&port));
+        assert_eq!(port.drain(), [token]);
+    }
+
+    #[test]
+    fn wakes_are_coalesced() {
+        let (port, gate) = (Port::new().unwrap(), Gate::default());
+        let tokens: Vec<_> = (0..3).map(|_| port.park(pending(gate.start(Cancel::Drop))).unwrap()).collect();
+        for _ in 0..100 {
+            gate.poke(); // only the last one's waker is in the gate
+        }
+        assert_eq!(port.drain(), [0; 0]);
+        assert_eq!(gate.polls(), 4, "a hundred wakes, one poll");
+        assert!(!readable(&port));
+        assert_eq!(port.len(), tokens.len());
+    }
+
+    #[test]
+    fn cancelled_operations_are_dropped_and_their_late_wakes_ignored() {
+        let (port, gate) = (Port::new().unwrap(), Gate::default());
+        let token = port.park(pending(gate.start(Cancel::Drop))).unwrap();
+        port.cancel(token);
+        assert!(port.is_empty());
+        gate.open();
+        assert_eq!(port.drain(), [0; 0]);
+        assert_eq!(gate.polls(), 1);
+    }
+
+    #[test]
+    fn what_others_rely_on_goes_on_after_a_cancel() {
+        let (port, gate) = (Port::new().unwrap(), Gate::default());
+        let token = port.park(pending(gate.start(Cancel::Finish))).unwrap();
+        port.cancel(token);
+        assert_eq!(port.len(), 1);
+        gate.open();
+        assert_eq!(port.drain(), [0; 0], "nobody waits for it");
+        assert_eq!(gate.polls(), 2);
+        assert!(port.is_empty());
+    }
+
+    #[test]
+    fn a_closed_port_drops_what_waits_and_finishes_what_must_be() {
+        let (port, dropped, finished) = (Port::new().unwrap(), Gate::default(), Gate::default());
+        port.park(pending(dropped.start(Cancel::Drop))).unwrap();
+        port.park(pending(finished.start(Cancel::Finish))).unwrap();
+        port.close();
+        assert!(port.is_empty());
+        assert_eq!(port.park(pending(Gate::default().start(Cancel::Drop))).unwrap_err().code(), ErrorCode::Closed);
+        dropped.open();
+        finished.open();
+        // The orphan's thread lets go of the gate when it is done.
+        while Arc::strong_count(&finished.0) > 1 {
+            std::thread::yield_now();
+        }
+        assert!(finished.polls() >= 2);
+        assert_eq!(dropped.polls(), 1);
+    }
+
+    #[test]
+    fn a_wake_that_outlives_its_port() {
+        let gate = Gate::default();
+        let port = Port::new().unwrap();
+        port.park(pending(gate.start(Cancel::Drop))).unwrap();
+        drop(port);
+        gate.open();
+    }
+
+    #[test]
+    fn a_panic_ends_the_operation_and_nothing_else() {
+        let port = Port::new().unwrap();
+        let mut first = true;
+        let bomb = start(
+            Cancel::Drop,
+            poll_fn(move |cx| {
+                if std::mem::take(&mut first) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                panic!("a defect")
+            }),
+        );
+        let token = port.park(pending(bomb)).unwrap();
+        assert_eq!(port.drain(), [token]);
+        assert_eq!(port.take(token).unwrap().unwrap_err().code(), ErrorCode::Internal);
+    }
+}

@@ -9,7 +9,7 @@ use tidings_bridge as bridge;
 
 use crate::convert::{Detached, blocking, entry, finish};
 
-/// An operation that waits, until a port takes it. Dropping it cancels it.
+/// An operation that waits, until a port takes it.
 #[pyclass(frozen, generic, module = "tidings._native")]
 pub(crate) struct Pending {
     inner: Mutex<Option<bridge::Pending>>,
@@ -18,6 +18,14 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) fn new(pending: bridge::Pending) -> Self {
         Self { inner: Mutex::new(Some(pending)) }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(pending) = self.inner.get_mut().ok().and_then(Option::take) {
+            pending.abandon();
+        }
     }
 }
 

@@ -1,0 +1,204 @@
+"""The hub."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from . import _log, _native, _port
+from ._call import Call
+from ._native import Delivery, Stats
+from ._port import wait
+from ._stream import Stream, Tail, Writer
+
+if sys.version_info >= (3, 11):
+    from typing import Self
+else:  # pragma: no cover
+    Self = Any
+
+T = TypeVar("T")
+
+_EVENTS, _BYTES, _AGE, _AFTER_CLOSE = _native.default_retention()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How much of each stream is kept; whichever limit cuts first, cuts. `None` sets no limit.
+
+    Events leave oldest first. A stream's head and identity outlive its events, so that a reader who comes too late is
+    told of a gap.
+    """
+
+    max_events: int | None = _EVENTS
+    """At most this many events."""
+    max_bytes: int | None = _BYTES
+    """At most about this many bytes (whole stored chunks are cut)."""
+    max_age: float | None = _AGE
+    """No event older than about this many seconds."""
+    after_close: float | None = _AFTER_CLOSE
+    """The whole stream goes this many seconds after it was closed."""
+
+
+class Hub:
+    """The entry point: one store, and the threads that serve it.
+
+    Cheap to make, also before a fork: it opens at first use, in the process that uses it. A hub that nobody closed is
+    closed when the process ends, which takes at most two seconds.
+
+    - `url`: `memory:`, `sqlite:PATH` or `sqlite:///PATH`.
+    - `allow_networks`, `allow_hosts`, `allow_ports`, `allow_http`: where webhooks may go besides `https`, port 443 and
+      public addresses; for development and private networks.
+    - `default_secret` (`whsec_…`) signs webhooks whose route brings no secret; `require_secret` refuses those that would
+      go unsigned.
+    - `undeliverable`: what becomes of a firing that no route can carry: `drop` it, or `annotate` the tool's result.
+    - `secret_key`: 32 bytes that seal secrets at rest. Without it a key file beside the database does.
+    - `retention`: what each stream keeps.
+    - `header_names`: names that a route's headers may have besides `authorization` and `x-*`.
+    - `attempt_timeout` (default 10 s): one webhook attempt, from name lookup to response.
+    - `worker_lease` (default 15 s): a process that was not heard of for so long is taken for dead, and its calls end as
+      `failed`, reason `server_lost`.
+    - `max_body_bytes` (default 256 KiB): a webhook body of more carries the truncated form of the outcome.
+    - `buffer_bytes` (default 64 MiB): events that may wait for the store in memory.
+
+    Raises `InvalidArgument`, which names the argument and the rule.
+    """
+
+    __slots__ = ("__weakref__", "_native", "_url")
+
+    def __init__(
+        self,
+        url: str = "sqlite:tidings.db",
+        *,
+        allow_networks: Sequence[str] = (),
+        allow_hosts: Sequence[str] = (),
+        allow_http: bool = False,
+        allow_ports: Sequence[int] = (),
+        default_secret: str | None = None,
+        require_secret: bool = False,
+        undeliverable: Literal["drop", "annotate"] | None = None,
+        secret_key: bytes | None = None,
+        retention: Retention | None = None,
+        header_names: Sequence[str] = (),
+        attempt_timeout: float | None = None,
+        worker_lease: float | None = None,
+        max_body_bytes: int | None = None,
+        buffer_bytes: int | None = None,
+    ) -> None:
+        self._url = url
+        keep = retention
+        self._native = _native.Hub(
+            url,
+            allow_networks=_texts("allow_networks", allow_networks),
+            allow_hosts=_texts("allow_hosts", allow_hosts),
+            allow_http=allow_http,
+            allow_ports=list(allow_ports),
+            default_secret=default_secret,
+            require_secret=require_secret,
+            undeliverable=undeliverable,
+            secret_key=secret_key,
+            retention=None if keep is None else (keep.max_events, keep.max_bytes, keep.max_age, keep.after_close),
+            header_names=_texts("header_names", header_names),
+            attempt_timeout=attempt_timeout,
+            worker_lease=worker_lease,
+            max_body_bytes=max_body_bytes,
+            buffer_bytes=buffer_bytes,
+        )
+
+    def __repr__(self) -> str:
+        return f"Hub({self._url!r})"
+
+    def open(self) -> None:
+        """Opens the store now, so that what is wrong with it is told here and not at first use. Blocks."""
+        self._native.open()
+
+    def new_writer(self, scope: str, name: str) -> Writer:
+        """A writer of a new stream, at once: the stream comes to be with its first event.
+
+        For keys that nobody else uses. If the key turns out to be taken, the writer is refused, and its events are
+        dropped and counted; `stream(…).claim()` takes over a stream that is there.
+        """
+        return Writer(self._native.new_writer(scope, name))
+
+    def resume(self, scope: str, cursor: str) -> Tail:
+        """A tail after a cursor, whatever its stream's name, if the stream belongs to `scope`.
+
+        Raises `CursorError` for a cursor that is malformed, unknown or of another scope.
+        """
+        return Tail(self._native.resume(scope, cursor))
+
+    def stream(self, scope: str, name: str) -> Stream:
+        """The stream of that key."""
+        return Stream(self._native.stream(scope, name))
+
+    async def begin_call(
+        self,
+        *,
+        config: bytes | str,
+        route_types: Sequence[str] = ("webhook",),
+        principal: str,
+        session: str | None = None,
+        request_id: int | str,
+        tool: str,
+        timeout: float | None = None,
+    ) -> Call:
+        """Accepts a tool call that asks to be watched; it is on disk when this returns.
+
+        `config` is the raw JSON text of `notificationConfig`; `timeout` is the server's limit, which the config may only
+        lower. Raises `ConfigError`, which lists the broken rules; nothing runs then.
+
+        Whoever is cancelled while this waits leaves no call behind: it is cancelled too.
+        """
+        native = await wait(
+            self._native.begin_call(
+                config=config,
+                route_types=_texts("route_types", route_types),
+                principal=principal,
+                session=session,
+                request_id=request_id,
+                tool=tool,
+                timeout=timeout,
+            )
+        )
+        return Call(native)
+
+    def deliveries(self, call_id: str | None = None, state: str | None = None, limit: int = 100) -> list[Delivery]:
+        """Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret."""
+        return self._native.deliveries(call_id, state, limit)
+
+    def stats(self) -> Stats:
+        """What the hub has done and holds; all zero before its first use."""
+        return self._native.stats()
+
+    async def close(self, timeout: float = 2.0) -> bool:
+        """Ends running calls (`failed`, reason `shutdown`), commits what is buffered, closes the store.
+
+        Takes at most about `timeout` seconds; `False`: not all was done by then. Goes on when the wait is cancelled.
+        """
+        complete = await wait(self._native.close(timeout))
+        _log.flush()
+        return complete
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs an async function of this library in a thread without an event loop: `hub.run(hub.close())`.
+
+        The function may await methods of this library only. Ctrl-C ends it with `KeyboardInterrupt`.
+        """
+        return _port.run(coroutine)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _texts(name: str, values: Sequence[str]) -> list[str]:
+    if isinstance(values, str):
+        # A str is a sequence of str, and hardly what was meant.
+        raise TypeError(f"{name}: must be a list of str, not one str")
+    return list(values)
