@@ -1,0 +1,337 @@
+"""One watched ``tools/call``: accept the config, acknowledge it, run the tool, record the one outcome."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+from mcp.server.context import CallNext, ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from .. import Call, ConfigError, Ended, Hub
+from . import _compat, _wire
+from ._outbound import RecordingOutbound
+from ._trouble import Trouble
+
+_log: Final = logging.getLogger("tidings.mcp")
+
+_ACKNOWLEDGE_WITHIN: Final = 5.0
+"""Seconds a client that reads nothing may hold up the start of its own tool."""
+
+
+class Stop(Enum):
+    """Why a tool was told to stop before it was done."""
+
+    CANCELLED = "cancelled"
+    """The client sent ``notifications/cancelled``."""
+    DISCONNECTED = "disconnected"
+    """The request ended without its client and the call may not run on."""
+    SHUTDOWN = "shutdown"
+    """The server goes down."""
+    LIMIT = "detached_limit"
+    """The call ran on without its request for as long as one may."""
+    ENDED = "ended"
+    """Its outcome is recorded already, by its timer or by another process."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one `attach` allows its calls."""
+
+    detached_calls: int
+    """How many calls of one principal may run on without their request."""
+    detached_seconds: float
+    """For how long each of them may."""
+
+
+class WatchedCall:
+    """A tool call whose config is to be accepted. `respond` in the request's task, `run` in the server's.
+
+    The tool runs in a task that does not belong to the request, so that the request's end is news to act on and not
+    already the tool's end.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        ctx: ServerRequestContext[Any, Any],
+        call_next: CallNext,
+        *,
+        principal: str,
+        counted_as: str,
+        detached: Counter[str],
+        limits: Limits,
+        timeout: float | None,
+        trouble: Trouble,
+    ) -> None:
+        self._hub = hub
+        self._ctx = ctx
+        self._call_next = call_next
+        self._principal = principal
+        self._counted_as = counted_as
+        self._detached_calls = detached
+        self._limits = limits
+        self._timeout = timeout
+        self._trouble = trouble
+        self._modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self._stop: Stop | None = None
+        self._stopping = anyio.Event()
+        self._stop_recorded = anyio.Event()
+        self._returned = False
+        self._detached = anyio.Event()
+        self._tool_scope = anyio.CancelScope()
+        self._settled = anyio.Event()
+        self._result: dict[str, Any] | None = None
+        self._error: Exception | None = None
+
+    # -- in the request's task
+
+    async def respond(self) -> dict[str, Any]:
+        """Wait for the answer and return it, or raise the error to answer with."""
+        try:
+            await self._settled.wait()
+        except anyio.get_cancelled_exc_class():
+            self._request_is_gone()
+            raise
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The answer, once the call has settled: the result, or the error raised."""
+        if self._error is not None:
+            raise self._error
+        return self._result if self._result is not None else {}
+
+    def _request_is_gone(self) -> None:
+        if self._settled.is_set():
+            return
+        if _compat.request_outbound(self._ctx.session).cancel_requested.is_set():
+            self._tell_to_stop(Stop.CANCELLED)
+        elif self._detached_calls[self._counted_as] >= self._limits.detached_calls:
+            self._tell_to_stop(Stop.DISCONNECTED)
+        else:
+            self._detached_calls[self._counted_as] += 1
+            self._detached.set()
+
+    def shut_down(self) -> None:
+        """The server goes down: end the call as failed, reason `shutdown`."""
+        self._tell_to_stop(Stop.SHUTDOWN)
+
+    def _tell_to_stop(self, why: Stop) -> None:
+        if self._stop is None and not self._returned:
+            self._stop = why
+            self._stopping.set()
+            self._tool_scope.cancel()
+
+    # -- in the server's task
+
+    async def run(self) -> None:
+        """The call from its config to its outcome. Never raises: the task group is every call's."""
+        try:
+            call = await self._begin()
+            if call is not None:
+                async with anyio.create_task_group() as watchers:
+                    watchers.start_soon(self._watch_end, call)
+                    watchers.start_soon(self._watch_stop, call)
+                    watchers.start_soon(self._watch_limit)
+                    await self._run_tool(call)
+                    watchers.cancel_scope.cancel()
+        except Exception as error:
+            self._trouble.report("a watched tool call broke off", error)
+            self._fail_with(MCPError(INTERNAL_ERROR, "Internal server error"))
+        finally:
+            if not self._settled.is_set():
+                self._fail_with(MCPError(INTERNAL_ERROR, "The server is shutting down"))
+            if self._detached.is_set():
+                self._release()
+
+    def _release(self) -> None:
+        self._detached_calls[self._counted_as] -= 1
+        if self._detached_calls[self._counted_as] <= 0:
+            del self._detached_calls[self._counted_as]
+
+    async def _begin(self) -> Call | None:
+        params = self._ctx.params or {}
+        request_id = self._ctx.request_id
+        assert request_id is not None  # the middleware lets only requests in
+        try:
+            # Not to be interrupted: a config on disk whose call nobody holds would end as `server_lost`.
+            config = _wire.dumps(params[_wire.CONFIG])
+            with anyio.CancelScope(shield=True):
+                return await self._hub.begin_call(
+                    config=config,
+                    principal=self._principal,
+                    session=_compat.connection(self._ctx.session).session_id,
+                    request_id=request_id,
+                    tool=params["name"],
+                    era=self._ctx.protocol_version,
+                    timeout=self._timeout,
+                )
+        except ConfigError as error:
+            self._fail_with(_wire.config_rejected(list(error.faults), error.total))
+        except RecursionError:
+            fault = {"path": "", "rule": "depth", "message": "nested too deeply"}
+            self._fail_with(_wire.config_rejected([fault], 1))
+        except Exception as error:
+            self._trouble.report("a notificationConfig could not be accepted", error)
+            self._fail_with(_wire.config_not_stored())
+        return None
+
+    async def _run_tool(self, call: Call) -> None:
+        acknowledgement: dict[str, Any] = json.loads(call.acknowledgement())
+        returned: dict[str, Any] | None = None
+        raised: Exception | None = None
+        try:
+            with self._tool_scope:
+                await self._acknowledge(acknowledgement)
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                try:
+                    returned = _wire.result_dict(await self._call_next(self._tool_context(call)))
+                except Exception as error:
+                    raised = error
+        except anyio.get_cancelled_exc_class():
+            # The task itself is cancelled: the call lives inside its request (or a shutdown ran out of patience).
+            await self._give_up(call)
+            raise
+        if self._stop is not None:
+            # What a stopped tool still returned or raised is not an outcome: the stop was there first.
+            with anyio.CancelScope(shield=True):
+                await self._stop_recorded.wait()
+            return
+        self._returned = True
+        with anyio.CancelScope(shield=True):
+            if returned is None:
+                await self._record_error(call, raised)
+            else:
+                await self._record_result(call, returned, acknowledgement)
+
+    def _tool_context(self, call: Call) -> ServerRequestContext[Any, Any]:
+        ctx = self._ctx
+        params = {key: value for key, value in (ctx.params or {}).items() if key != _wire.CONFIG}
+
+        def emit(kind: str, payload: bytes) -> None:
+            try:
+                call.emit(kind, payload)
+            except Exception as error:
+                self._trouble.report("an event of a call could not be recorded", error)
+
+        outbound: Any = RecordingOutbound(_compat.request_outbound(ctx.session), emit)
+        session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
+        return replace(ctx, params=params, session=session)
+
+    async def _acknowledge(self, acknowledgement: dict[str, Any]) -> None:
+        # On the request's own stream, before the tool runs. The result carries it again, for a client without one.
+        with anyio.move_on_after(_ACKNOWLEDGE_WITHIN) as scope:
+            try:
+                await _compat.request_outbound(self._ctx.session).notify(_wire.ACKNOWLEDGED_METHOD, acknowledgement)
+            except Exception as error:
+                _log.debug("an acknowledgement was not sent: %s", error)
+        if scope.cancelled_caught:
+            _log.debug("an acknowledgement was not read in time")
+
+    async def _record_result(self, call: Call, result: dict[str, Any], acknowledgement: dict[str, Any]) -> None:
+        before = result.get("_meta")
+        meta = dict(before) if isinstance(before, dict) else {}
+        meta[_wire.ACKNOWLEDGED_META] = acknowledgement
+        result["_meta"] = meta
+        interim = result.get("resultType")
+        if isinstance(interim, str) and interim != "complete":
+            # An interim answer ("input_required", "task"): the request is over and its tool has not completed.
+            await self._record(call, lambda: call.cancel(interim))
+            self._settle(result)
+            return
+        try:
+            payload = _wire.encode_result(result, modern=self._modern)
+        except ValueError as error:
+            _log.error("the result of tool %r could not be serialised: %s", (self._ctx.params or {}).get("name"), error)
+            refusal = _wire.not_serialisable()
+            await self._record_error(call, refusal)
+            return
+        ended = await self._record(call, lambda: call.complete(payload))
+        if ended is not None and not ended.mine and ended.outcome in ("timeout", "cancelled"):
+            self._fail_with(_wire.ended_elsewhere(ended, call.id))
+            return
+        undelivered = [{"reason": "unavailable"}] if ended is None else [json.loads(u) for u in ended.undelivered]
+        if undelivered:
+            meta[_wire.UNDELIVERED_META] = undelivered
+        self._settle(result)
+
+    async def _record_error(self, call: Call, raised: Exception | None) -> None:
+        error = raised if raised is not None else MCPError(INTERNAL_ERROR, "The tool gave no result")
+        try:
+            payload = _wire.dumps(_wire.wire_error(error, modern=self._modern))
+        except (TypeError, ValueError):
+            payload = _wire.dumps({"code": INTERNAL_ERROR, "message": "Internal server error"})
+        ended = await self._record(call, lambda: call.fail(error=payload))
+        if ended is not None and not ended.mine and ended.outcome in ("timeout", "cancelled"):
+            error = _wire.ended_elsewhere(ended, call.id)
+        self._fail_with(error)
+
+    async def _record(self, call: Call, outcome: Callable[[], Awaitable[Ended]]) -> Ended | None:
+        try:
+            return await outcome()
+        except Exception as error:
+            self._trouble.report("an outcome could not be recorded", error)
+            return None
+
+    # -- what may end a call before its tool does
+
+    async def _watch_end(self, call: Call) -> None:
+        try:
+            ended = await call.ended()
+        except Exception as error:
+            self._trouble.report("the end of a call could not be followed", error)
+            return
+        if self._returned or self._stop is not None:
+            return  # the end is of our own making
+        self._tell_to_stop(Stop.ENDED)
+        # Answered at once: a tool that does not let itself be stopped must not keep the client waiting.
+        self._fail_with(_wire.ended_elsewhere(ended, call.id))
+
+    async def _watch_stop(self, call: Call) -> None:
+        await self._stopping.wait()
+        await self._record_stop(call)
+
+    async def _give_up(self, call: Call) -> None:
+        if self._stop is None:
+            asked = _compat.request_outbound(self._ctx.session).cancel_requested.is_set()
+            self._tell_to_stop(Stop.CANCELLED if asked else Stop.DISCONNECTED)
+            await self._record_stop(call)
+
+    async def _record_stop(self, call: Call) -> None:
+        with anyio.CancelScope(shield=True):
+            if self._stop is Stop.CANCELLED:
+                await self._record(call, lambda: call.cancel())
+            elif self._stop is Stop.DISCONNECTED:
+                await self._record(call, lambda: call.cancel("disconnected"))
+            elif self._stop is Stop.SHUTDOWN:
+                await self._record(call, lambda: call.fail(reason="shutdown"))
+            elif self._stop is Stop.LIMIT:
+                await self._record(call, lambda: call.fail(reason="detached_limit"))
+        self._stop_recorded.set()
+
+    async def _watch_limit(self) -> None:
+        await self._detached.wait()
+        await anyio.sleep(self._limits.detached_seconds)
+        self._tell_to_stop(Stop.LIMIT)
+
+    # -- the answer
+
+    def _settle(self, result: dict[str, Any]) -> None:
+        if not self._settled.is_set():
+            self._result = result
+            self._settled.set()
+
+    def _fail_with(self, error: Exception) -> None:
+        if not self._settled.is_set():
+            self._error = error
+            self._settled.set()

@@ -1,0 +1,101 @@
+"""The one middleware that `attach` puts around every request of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp_types import methods
+
+from .. import Hub
+from . import _capabilities, _compat, _wire
+from ._calls import Limits, WatchedCall
+from ._nursery import Nurseries
+from ._principal import principal_of
+from ._trouble import Trouble
+
+Timeout = float | Mapping[str, float] | None
+"""Seconds for every tool, or by tool name, or none."""
+
+
+class Middleware:
+    """Watches calls that carry a config, says so in the capabilities, and lets everything else through untouched.
+
+    It stands outside every other middleware but the SDK's telemetry: what they do to a result is done to what is
+    delivered too, and what they hold open for a tool stays open while the tool runs on without its request.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        hub: Hub,
+        routes: Sequence[str],
+        timeout: Timeout,
+        limits: Limits,
+        nurseries: Nurseries,
+        trouble: Trouble,
+    ) -> None:
+        self._server = server
+        self._hub = hub
+        self._routes = tuple(routes)
+        self._timeout = timeout
+        self._limits = limits
+        self._nurseries = nurseries
+        self._trouble = trouble
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """One inbound request or notification."""
+        method = ctx.method
+        if method == "tools/call":
+            if self._routes and ctx.params is not None and _wire.CONFIG in ctx.params and self._is_served(ctx):
+                return await self._watch(ctx, call_next)
+            if self._timeout is not None:
+                return await self._bound(ctx, call_next)
+        elif self._routes and method in _capabilities.METHODS:
+            return _capabilities.advertise(_wire.result_dict(await call_next(ctx)), self._routes)
+        return await call_next(ctx)
+
+    def _is_served(self, ctx: ServerRequestContext[Any, Any]) -> bool:
+        # What the SDK is going to refuse anyway must not get a config accepted first; it says why in its own words.
+        if ctx.request_id is None or self._server.get_request_handler("tools/call") is None:
+            return False
+        return _compat.connection(ctx.session).initialize_accepted
+
+    async def _watch(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> dict[str, Any]:
+        # Raises what the SDK would raise for parameters that are no tools/call; nothing is accepted then.
+        methods.validate_client_request("tools/call", ctx.protocol_version, ctx.params)
+        principal, counted_as = principal_of(ctx)
+        call = WatchedCall(
+            self._hub,
+            ctx,
+            call_next,
+            principal=principal,
+            counted_as=counted_as,
+            detached=self._nurseries.detached,
+            limits=self._limits,
+            timeout=self._limit_of(ctx),
+            trouble=self._trouble,
+        )
+        nursery = self._nurseries.current()
+        if nursery is not None:
+            nursery.start(call)
+            return await call.respond()
+        # Driven without a lifespan (in memory, or while going down): the call lives and ends inside its request.
+        await call.run()
+        return call.answer()
+
+    async def _bound(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        seconds = self._limit_of(ctx)
+        if seconds is None:
+            return await call_next(ctx)
+        with anyio.move_on_after(seconds):
+            return await call_next(ctx)
+        raise _wire.timed_out(seconds)
+
+    def _limit_of(self, ctx: ServerRequestContext[Any, Any]) -> float | None:
+        if isinstance(self._timeout, Mapping):
+            return self._timeout.get((ctx.params or {}).get("name", ""))
+        return self._timeout

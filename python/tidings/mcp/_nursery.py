@@ -1,0 +1,92 @@
+"""Where watched calls run: a task group that lives as long as the server, not as long as a request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+from mcp.server.lowlevel.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._calls import WatchedCall
+
+_GRACE: Final = 3.0
+"""Seconds the open calls have at a shutdown to record it (the hub itself waits at most 2 for the disk)."""
+
+
+class Nursery:
+    """The running calls of one server lifespan."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        self._tasks = tasks
+        self._calls: set[WatchedCall] = set()
+        self._empty = anyio.Event()
+        self.closing = False
+        """Whether the server is going down."""
+
+    def start(self, call: WatchedCall) -> None:
+        """Run `call` in a task of its own, with the context variables of the caller."""
+        self._calls.add(call)
+        self._tasks.start_soon(self._run, call)
+
+    async def _run(self, call: WatchedCall) -> None:
+        try:
+            await call.run()
+        finally:
+            self._calls.discard(call)
+            if self.closing and not self._calls:
+                self._empty.set()
+
+    async def shut_down(self) -> None:
+        """End the open calls as failed, reason `shutdown`; wait for that only for a moment."""
+        self.closing = True
+        if not self._calls:
+            return
+        for call in tuple(self._calls):
+            call.shut_down()
+        with anyio.move_on_after(_GRACE, shield=True):
+            await self._empty.wait()
+
+
+class Nurseries:
+    """The nurseries of one server: one for each lifespan that is now open, on whichever event loop."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[object, Nursery]] = []
+        self.detached: Counter[str] = Counter()
+        """How many calls run on without their request, by the name they are counted under."""
+
+    def current(self) -> Nursery | None:
+        """The nursery of this event loop; None when no lifespan is open on it or the server is going down."""
+        loop = anyio.lowlevel.current_token()
+        for token, nursery in reversed(self._open):
+            if token == loop and not nursery.closing:
+                return nursery
+        return None
+
+    def around(
+        self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]]
+    ) -> Callable[[Server[Any]], AbstractAsyncContextManager[Any]]:
+        """A lifespan that also keeps a nursery. It closes before the inner one, whose resources the tools use."""
+
+        @asynccontextmanager
+        async def wrapped(server: Server[Any]) -> AsyncIterator[Any]:
+            async with lifespan(server) as state, anyio.create_task_group() as tasks:
+                nursery = Nursery(tasks)
+                entry = (anyio.lowlevel.current_token(), nursery)
+                self._open.append(entry)
+                try:
+                    yield state
+                finally:
+                    await nursery.shut_down()
+                    self._open.remove(entry)
+                    tasks.cancel_scope.cancel()
+
+        return wrapped

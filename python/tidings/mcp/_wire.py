@@ -1,0 +1,111 @@
+"""Names, codes and JSON texts of our own that go over the wire (DESIGN section 8), and errors made of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pydantic_core
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import BaseModel, ValidationError
+
+from .. import Ended
+
+CONFIG: Final = "notificationConfig"
+"""The key in the parameters of ``tools/call`` and in the capabilities (SEP-992)."""
+
+EXTENSION: Final = "io.tidings/notification-config"
+"""The same capability under the key the protocol keeps for extensions."""
+
+ACKNOWLEDGED_METHOD: Final = "notifications/config/acknowledged"
+ACKNOWLEDGED_META: Final = "io.tidings/acknowledged"
+UNDELIVERED_META: Final = "io.tidings/undelivered"
+
+PROGRESS_EVENT: Final = "io.tidings.progress"
+LOG_EVENT: Final = "io.tidings.log"
+
+
+def dumps(value: Any) -> bytes:
+    """Compact ASCII JSON: any string goes through it, lone surrogates too. Raises ValueError or TypeError."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def result_dict(result: BaseModel | dict[str, Any] | None) -> dict[str, Any]:
+    """A handler's result as the object the SDK would send, owned by the caller."""
+    if result is None:
+        return {}
+    if isinstance(result, BaseModel):
+        dumped: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return dumped
+    return dict(result)
+
+
+def encode_result(result: dict[str, Any], *, modern: bool) -> bytes:
+    """The one serialisation of a result that is recorded and delivered. Raises ValueError when there is none.
+
+    The legacy wire is written by pydantic, which has no text for a lone surrogate; the modern one by `json`, which
+    escapes it.
+    """
+    try:
+        return pydantic_core.to_json(result, inf_nan_mode="null")
+    except ValueError:
+        if not modern:
+            raise
+    try:
+        return json.dumps(result, separators=(",", ":"), allow_nan=False).encode()
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def wire_error(error: Exception, *, modern: bool) -> dict[str, Any]:
+    """The JSON-RPC error the SDK answers with when a handler raised `error`."""
+    if isinstance(error, MCPError):
+        dumped: dict[str, Any] = error.error.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return dumped
+    if isinstance(error, ValidationError):
+        return {"code": INVALID_PARAMS, "message": "Invalid request parameters", "data": ""}
+    if modern:
+        return {"code": INTERNAL_ERROR, "message": "Internal server error"}
+    return {"code": 0, "message": str(error)}
+
+
+def config_rejected(faults: list[dict[str, Any]], total: int) -> MCPError:
+    """-32602 with every fault found (at most 20, and how many there were); nothing ran."""
+    return MCPError(
+        INVALID_PARAMS,
+        "notificationConfig was rejected and nothing ran; data.faults says why",
+        {"faults": faults, "total": total},
+    )
+
+
+def config_not_stored() -> MCPError:
+    """A config that cannot be made durable is not accepted: the client is told and may try again."""
+    return MCPError(
+        INTERNAL_ERROR,
+        "notificationConfig could not be stored and nothing ran; try again later",
+        {"reason": "unavailable", "retryable": True},
+    )
+
+
+def not_serialisable() -> MCPError:
+    """Answered for a result that no JSON text exists for."""
+    return MCPError(INTERNAL_ERROR, "The tool's result could not be serialised", {"reason": "unserialisable"})
+
+
+def timed_out(seconds: float | None, call_id: str | None = None) -> MCPError:
+    """Answered for a tool that was stopped because its time was over."""
+    data: dict[str, Any] = {"reason": "timeout"}
+    if seconds is not None:
+        data["timeoutMs"] = round(seconds * 1000)
+    if call_id is not None:
+        data["callId"] = call_id
+    return MCPError(INTERNAL_ERROR, "The tool call timed out", data)
+
+
+def ended_elsewhere(ended: Ended, call_id: str) -> MCPError:
+    """Answered for a call that somebody else ended while its tool ran: its timer, or another process."""
+    if ended.outcome == "timeout":
+        return timed_out(None, call_id)
+    data = {"reason": ended.reason or ended.outcome, "callId": call_id}
+    return MCPError(INTERNAL_ERROR, f"The tool call ended as {ended.outcome}", data)
