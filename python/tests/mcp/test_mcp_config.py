@@ -191,7 +191,7 @@ def test_a_bad_config_is_refused_whole_and_nothing_runs(name: str, refusing: Cli
     faults = error["data"]["faults"]
     assert 1 <= len(faults) <= 20
     assert error["data"]["total"] >= len(faults)
-    assert any(field in fault["path"] for fault in faults), faults
+    assert any(field in fault["path"] + fault["message"] for fault in faults), faults
     for fault in faults:
         assert fault["rule"]
         assert fault["message"]
@@ -289,6 +289,7 @@ def test_who_asks(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
     assert len({first["principal"], third["principal"], fourth["principal"]}) == 3
     assert [how["era"] for how in seen.begun] == [LEGACY, LEGACY, MODERN, MODERN]
     assert {how["tool"] for how in seen.begun} == {"steps"}
+    assert {tuple(how["route_types"]) for how in seen.begun} == {("webhook",)}
     assert {how["timeout"] for how in seen.begun} == {30.0}
 
 

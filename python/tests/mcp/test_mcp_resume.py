@@ -260,6 +260,9 @@ class FailingHub:
     def __init__(self) -> None:
         self.asked = 0
 
+    async def open(self) -> None:
+        raise OSError(13, "Permission denied")
+
     def new_writer(self, scope: str, name: str) -> Any:
         self.asked += 1
         raise OSError(30, "Read-only file system")
@@ -294,6 +297,9 @@ class FailingLater:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.failing = False
+
+    async def open(self) -> None:
+        await self._hub.open()
 
     def new_writer(self, scope: str, name: str) -> Any:
         return FailingWriter(self, self._hub.new_writer(scope, name))

@@ -103,7 +103,8 @@ def attach(
         raise ValueError(f"max_detached must be a count, 0 or more, not {max_detached!r}")
     _check_seconds("detached_limit", detached_limit)
 
-    nurseries, trouble = Nurseries(), Trouble()
+    trouble = Trouble()
+    nurseries = Nurseries(hub, trouble)
     store = EventStore(hub) if event_store else None
     middleware = Middleware(
         low_level, hub, named, timeout, Limits(max_detached, detached_limit), nurseries, trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -35,10 +35,12 @@ class Stop(Enum):
     CANCELLED = "cancelled"
     """The client sent ``notifications/cancelled``."""
     DISCONNECTED = "disconnected"
-    """The request ended without its client and the call may not run on."""
+    """The request ended and the call, which lives inside it, with it."""
+    NO_ROOM = "detach_limit"
+    """The request ended and its principal has too many calls that run on already."""
     SHUTDOWN = "shutdown"
     """The server goes down."""
-    LIMIT = "detached_limit"
+    EXPIRED = "detach_expired"
     """The call ran on without its request for as long as one may."""
     ENDED = "ended"
     """Its outcome is recorded already, by its timer or by another process."""
@@ -71,6 +73,7 @@ class WatchedCall:
         counted_as: str,
         detached: Counter[str],
         limits: Limits,
+        route_types: Sequence[str],
         timeout: float | None,
         trouble: Trouble,
     ) -> None:
@@ -81,6 +84,7 @@ class WatchedCall:
         self._counted_as = counted_as
         self._detached_calls = detached
         self._limits = limits
+        self._route_types = route_types
         self._timeout = timeout
         self._trouble = trouble
         self._modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -117,7 +121,7 @@ class WatchedCall:
         if _compat.request_outbound(self._ctx.session).cancel_requested.is_set():
             self._tell_to_stop(Stop.CANCELLED)
         elif self._detached_calls[self._counted_as] >= self._limits.detached_calls:
-            self._tell_to_stop(Stop.DISCONNECTED)
+            self._tell_to_stop(Stop.NO_ROOM)
         else:
             self._detached_calls[self._counted_as] += 1
             self._detached.set()
@@ -142,7 +146,7 @@ class WatchedCall:
                 async with anyio.create_task_group() as watchers:
                     watchers.start_soon(self._watch_end, call)
                     watchers.start_soon(self._watch_stop, call)
-                    watchers.start_soon(self._watch_limit)
+                    watchers.start_soon(self._watch_detached, call)
                     await self._run_tool(call)
                     watchers.cancel_scope.cancel()
         except Exception as error:
@@ -174,6 +178,7 @@ class WatchedCall:
                     request_id=request_id,
                     tool=params["name"],
                     era=self._ctx.protocol_version,
+                    route_types=self._route_types,
                     timeout=self._timeout,
                 )
         except ConfigError as error:
@@ -246,15 +251,14 @@ class WatchedCall:
         interim = result.get("resultType")
         if isinstance(interim, str) and interim != "complete":
             # An interim answer ("input_required", "task"): the request is over and its tool has not completed.
-            await self._record(call, lambda: call.cancel(interim))
+            await self._record(call, lambda: call.cancel())
             self._settle(result)
             return
         try:
             payload = _wire.encode_result(result, modern=self._modern)
         except ValueError as error:
             _log.error("the result of tool %r could not be serialised: %s", (self._ctx.params or {}).get("name"), error)
-            refusal = _wire.not_serialisable()
-            await self._record_error(call, refusal)
+            await self._record_error(call, _wire.not_serialisable(), "unserialisable")
             return
         ended = await self._record(call, lambda: call.complete(payload))
         if ended is not None and not ended.mine and ended.outcome in ("timeout", "cancelled"):
@@ -265,13 +269,13 @@ class WatchedCall:
             meta[_wire.UNDELIVERED_META] = undelivered
         self._settle(result)
 
-    async def _record_error(self, call: Call, raised: Exception | None) -> None:
+    async def _record_error(self, call: Call, raised: Exception | None, reason: str | None = None) -> None:
         error = raised if raised is not None else MCPError(INTERNAL_ERROR, "The tool gave no result")
         try:
             payload = _wire.dumps(_wire.wire_error(error, modern=self._modern))
         except (TypeError, ValueError):
             payload = _wire.dumps({"code": INTERNAL_ERROR, "message": "Internal server error"})
-        ended = await self._record(call, lambda: call.fail(error=payload))
+        ended = await self._record(call, lambda: call.fail(error=payload, reason=reason))
         if ended is not None and not ended.mine and ended.outcome in ("timeout", "cancelled"):
             error = _wire.ended_elsewhere(ended, call.id)
         self._fail_with(error)
@@ -311,18 +315,21 @@ class WatchedCall:
         with anyio.CancelScope(shield=True):
             if self._stop is Stop.CANCELLED:
                 await self._record(call, lambda: call.cancel())
-            elif self._stop is Stop.DISCONNECTED:
-                await self._record(call, lambda: call.cancel("disconnected"))
+            elif self._stop in (Stop.DISCONNECTED, Stop.NO_ROOM, Stop.EXPIRED):
+                reason = self._stop.value
+                await self._record(call, lambda: call.cancel(reason))
             elif self._stop is Stop.SHUTDOWN:
                 await self._record(call, lambda: call.fail(reason="shutdown"))
-            elif self._stop is Stop.LIMIT:
-                await self._record(call, lambda: call.fail(reason="detached_limit"))
         self._stop_recorded.set()
 
-    async def _watch_limit(self) -> None:
+    async def _watch_detached(self, call: Call) -> None:
         await self._detached.wait()
+        try:
+            call.disconnected()
+        except Exception as error:
+            self._trouble.report("a lost connection could not be recorded", error)
         await anyio.sleep(self._limits.detached_seconds)
-        self._tell_to_stop(Stop.LIMIT)
+        self._tell_to_stop(Stop.EXPIRED)
 
     # -- the answer
 

@@ -21,6 +21,9 @@ _log: Final = logging.getLogger("tidings.mcp")
 
 _FINAL: Final = (JSONRPCResponse, JSONRPCError)
 
+_SHOWN: Final = 64
+"""How many characters of a request id, which is the client's to choose, go into a stream's name."""
+
 _APPEND: Final = "an event could not be stored; it cannot be replayed"
 _REPLAY: Final = "a stream could not be replayed to its end"
 
@@ -89,7 +92,7 @@ class EventStore(SdkEventStore):
 class SessionEventStore(SdkEventStore):
     """The event store of one MCP session. Made by the SDK's transports through `EventStore`, or by `EventStore.scoped`."""
 
-    __slots__ = ("_close_sse_stream", "_hub", "_scope", "_tails", "_trouble", "_writers")
+    __slots__ = ("_close_sse_stream", "_hub", "_opened", "_scope", "_tails", "_trouble", "_writers")
 
     def __init__(
         self, hub: Hub, session_id: str, trouble: Trouble, close_sse_stream: Callable[[str], None] | None = None
@@ -100,6 +103,7 @@ class SessionEventStore(SdkEventStore):
         self._close_sse_stream = close_sse_stream
         # Open streams by the SDK's stream id; a request id used again after its final response opens a fresh one.
         self._writers: dict[str, Writer] = {}
+        self._opened = 0
         # The tail now following a stream, by the stream's own id.
         self._tails: dict[str, Tail] = {}
 
@@ -113,7 +117,7 @@ class SessionEventStore(SdkEventStore):
         try:
             writer = self._writers.get(stream_id)
             if writer is None:
-                writer = self._writers[stream_id] = self._hub.new_writer(self._scope, stream_id)
+                writer = self._open(stream_id)
             if message is None:
                 return writer.cursor()
             try:
@@ -133,6 +137,13 @@ class SessionEventStore(SdkEventStore):
             self._writers.pop(stream_id, None)
             self._trouble.report(_APPEND, error)
             return ""
+
+    def _open(self, stream_id: str) -> Writer:
+        # The number makes the name one that the session has never had; the rest is for people, and bounded.
+        self._opened += 1
+        writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:_SHOWN]}")
+        self._writers[stream_id] = writer
+        return writer
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> None:
         """Send everything after `last_event_id` and go on live until the stream's final response.

@@ -76,6 +76,7 @@ class Middleware:
             counted_as=counted_as,
             detached=self._nurseries.detached,
             limits=self._limits,
+            route_types=self._routes,
             timeout=self._limit_of(ctx),
             trouble=self._trouble,
         )

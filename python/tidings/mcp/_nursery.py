@@ -12,6 +12,9 @@ import anyio.abc
 import anyio.lowlevel
 from mcp.server.lowlevel.server import Server
 
+from .. import Hub
+from ._trouble import Trouble
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,7 +61,9 @@ class Nursery:
 class Nurseries:
     """The nurseries of one server: one for each lifespan that is now open, on whichever event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, hub: Hub, trouble: Trouble) -> None:
+        self._hub = hub
+        self._trouble = trouble
         self._open: list[tuple[object, Nursery]] = []
         self.detached: Counter[str] = Counter()
         """How many calls run on without their request, by the name they are counted under."""
@@ -74,11 +79,16 @@ class Nurseries:
     def around(
         self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]]
     ) -> Callable[[Server[Any]], AbstractAsyncContextManager[Any]]:
-        """A lifespan that also keeps a nursery. It closes before the inner one, whose resources the tools use."""
+        """A lifespan that also opens the hub and keeps a nursery.
+
+        The hub is opened so that what a server that died left undone is done without waiting for a first call. The
+        nursery closes before the inner lifespan, whose resources the tools use.
+        """
 
         @asynccontextmanager
         async def wrapped(server: Server[Any]) -> AsyncIterator[Any]:
             async with lifespan(server) as state, anyio.create_task_group() as tasks:
+                await self._open_hub()
                 nursery = Nursery(tasks)
                 entry = (anyio.lowlevel.current_token(), nursery)
                 self._open.append(entry)
@@ -90,3 +100,10 @@ class Nurseries:
                     tasks.cancel_scope.cancel()
 
         return wrapped
+
+    async def _open_hub(self) -> None:
+        try:
+            await self._hub.open()
+        except Exception as error:
+            # The server serves without it; whatever needs the hub tries again and says so.
+            self._trouble.report("the hub could not be opened", error)

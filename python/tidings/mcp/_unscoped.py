@@ -42,6 +42,7 @@ class UnscopedStreams:
         self._hub = hub
         # Nothing is shared beyond this object: two stores on one database do not see each other's streams.
         self._scope = "unscoped:" + uuid.uuid4().hex
+        self._opened = 0
         self._open: dict[str, _Stream] = {}
         self._known: OrderedDict[str, _Stream] = OrderedDict()
 
@@ -93,7 +94,8 @@ class UnscopedStreams:
             tail.close()
 
     def _begin(self, stream_id: str, primed: bool) -> _Stream:
-        writer = self._hub.new_writer(self._scope, stream_id)
+        self._opened += 1
+        writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:64]}")
         stream = _Stream(stream_id, writer, ambiguous=not primed or stream_id == GET_STREAM_KEY)
         self._open[stream_id] = stream
         self._known[getattr(writer, "stream", stream_id)] = stream
