@@ -12,6 +12,7 @@ import queue
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,8 +135,12 @@ class Answer:
     def events(self) -> Iterator[SseEvent]:
         """The events up to the end of the stream; a comment is none."""
         event, seen = SseEvent(), False
+        end = time.monotonic() + WAIT
         while True:
             line = self._response.readline()
+            # The socket's own time limit does not see an end that never comes: pings keep it from passing.
+            if time.monotonic() > end:
+                raise TimeoutError("the stream goes on")
             if not line:
                 self.close()
                 return

@@ -19,7 +19,7 @@ from ._unscoped import UnscopedStreams
 
 _log: Final = logging.getLogger("tidings.mcp")
 
-_FINAL: Final = (JSONRPCResponse, JSONRPCError)
+_FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
 
 _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
@@ -128,7 +128,8 @@ class SessionEventStore(SdkEventStore):
                 if substitute is None:
                     return writer.cursor()
                 payload = substitute
-            if isinstance(message, _FINAL) and stream_id != GET_STREAM_KEY:
+            # Exact types: `isinstance` asks a pydantic class in Python.
+            if type(message) in _FINAL and stream_id != GET_STREAM_KEY:
                 del self._writers[stream_id]
                 return writer.append(payload, close=True)
             return writer.append(payload)
@@ -214,7 +215,7 @@ def _substitute(message: JSONRPCMessage) -> bytes | None:
 
     A client that resumes must not wait for ever for a response that could not be written.
     """
-    if not isinstance(message, _FINAL):
+    if not isinstance(message, JSONRPCResponse | JSONRPCError):
         return None
     error = ErrorData(code=INTERNAL_ERROR, message="The response could not be serialised")
     return _compat.wire_bytes(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
