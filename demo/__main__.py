@@ -2,7 +2,6 @@
 
 import sys
 
-import tidings
+from run import main
 
-print(f"tidings {tidings.__version__} is built and imports.")
-sys.exit("The demo itself is not written yet.")
+sys.exit(main())

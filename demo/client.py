@@ -61,9 +61,7 @@ class Client:
         self._port = port
         self._session: str | None = None
         hello = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "demo", "version": "1"}}
-        connection, response = self._send(
-            "POST", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
-        )
+        connection, response = self._send("POST", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
         self._session = response.getheader("mcp-session-id")
         *_, last = Stream(connection, response)
         self.capabilities: dict[str, Any] = last.message["result"]["capabilities"]

@@ -11,7 +11,6 @@ from typing import Any
 import tidings.mcp
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
-
 from tidings import Hub
 
 STEPS = ("open the ledger", "read the entries", "add them up", "check the sums", "write the report")

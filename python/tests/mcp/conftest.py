@@ -1,132 +1,19 @@
-"""Servers of both kinds with the same tools, a hub and a receiver for every test of the mcp adapter."""
+"""A hub, a receiver and a server of each kind, for every test of the mcp adapter."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
-import mcp_types as types
 import pytest
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import Server
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.shared.exceptions import MCPError
-from mcp_wire import Gate, Receiver, Served
-
+from mcp_stage import SERVERS, Stage
+from mcp_wire import Receiver, Served
 from tidings import Hub
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
-
-
-class Stage:
-    """What the tools of a test server do and where they wait."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """As new, for another call."""
-        self.gate = Gate()
-        """Opened by the test: lets a tool go on."""
-        self.reached = Gate()
-        """Opened by a tool: it has come to the gate."""
-        self.cancelled = Gate()
-        """Opened by a tool that was cancelled."""
-        self.params: list[dict[str, Any]] = []
-        """The parameters each call reached a tool with."""
-
-    async def steps(self, session: Any, count: int, hold_at: int) -> str:
-        """Report `count` steps; wait at the gate after `hold_at` of them (never, if negative)."""
-        try:
-            for step in range(count + 1):
-                if step == hold_at:
-                    self.reached.open()
-                    await self.gate.passed()
-                if step < count:
-                    await session.report_progress(step + 1, count, f"step {step + 1}")
-            return "done"
-        except anyio.get_cancelled_exc_class():
-            self.cancelled.open()
-            raise
-
-    async def stubborn(self) -> str:
-        """Cannot be stopped: answers something even when it is cancelled."""
-        try:
-            self.reached.open()
-            await self.gate.passed()
-            return "done"
-        except anyio.get_cancelled_exc_class():
-            self.cancelled.open()
-            return ""
-
-
-def mcp_server(stage: Stage) -> MCPServer:
-    server: MCPServer = MCPServer("test", log_level="CRITICAL")
-
-    @server.tool()
-    async def steps(ctx: Context[Any, Any], count: int = 0, hold_at: int = -1) -> str:
-        stage.params.append(dict(ctx.request_context.params or {}))
-        return await stage.steps(ctx.session, count, hold_at)
-
-    @server.tool()
-    async def stubborn() -> str:
-        return await stage.stubborn()
-
-    @server.tool()
-    async def broken() -> str:
-        raise RuntimeError("it broke")
-
-    @server.tool()
-    async def refused() -> str:
-        raise MCPError(4711, "not today", {"why": "because"})
-
-    @server.tool()
-    async def surrogate() -> str:
-        return "a lone \ud800 surrogate"
-
-    @server.tool()
-    async def announce(ctx: Context[Any, Any], times: int = 1) -> str:
-        for _ in range(times):
-            await ctx.session.send_tool_list_changed()
-        return "announced"
-
-    return server
-
-
-def low_level_server(stage: Stage) -> Server[Any]:
-    names = ("steps", "stubborn", "broken", "refused", "surrogate", "announce")
-
-    async def list_tools(ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in names])
-
-    async def call_tool(
-        ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        arguments = params.arguments or {}
-        if params.name == "steps":
-            stage.params.append(dict(ctx.params or {}))
-            text = await stage.steps(ctx.session, arguments.get("count", 0), arguments.get("hold_at", -1))
-        elif params.name == "stubborn":
-            text = await stage.stubborn()
-        elif params.name == "surrogate":
-            text = "a lone \ud800 surrogate"
-        elif params.name == "announce":
-            for _ in range(arguments.get("times", 1)):
-                await ctx.session.send_tool_list_changed()
-            text = "announced"
-        elif params.name == "refused":
-            raise MCPError(4711, "not today", {"why": "because"})
-        else:
-            return types.CallToolResult(content=[types.TextContent(type="text", text="it broke")], is_error=True)
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
-
-    return Server("test", on_list_tools=list_tools, on_call_tool=call_tool)
-
-
-SERVERS: dict[str, Callable[[Stage], Any]] = {"MCPServer": mcp_server, "Server": low_level_server}
 
 
 @pytest.fixture
@@ -150,19 +37,24 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def make_hub(tmp_path: Path, receiver: Receiver) -> Callable[..., Hub]:
-    """Makes hubs on a file that may deliver to the receiver."""
+def make_hub(tmp_path: Path, receiver: Receiver) -> Iterator[Callable[..., Hub]]:
+    """Makes hubs on a file that may deliver to the receiver; closes them."""
+    made: list[Hub] = []
 
     def make(**options: Any) -> Hub:
-        return Hub(
+        hub = Hub(
             f"sqlite:{tmp_path / 'tidings.db'}",
             allow_networks=["127.0.0.0/8"],
             allow_http=True,
             allow_ports=[receiver.port],
             **options,
         )
+        made.append(hub)
+        return hub
 
-    return make
+    yield make
+    for hub in made:
+        asyncio.run(hub.close())
 
 
 @pytest.fixture

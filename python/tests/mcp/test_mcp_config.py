@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from conftest import SERVERS, Stage, mcp_server
+from mcp_stage import SERVERS, Stage, mcp_server
 from mcp_wire import LEGACY, MODERN, Client, Receiver, Served
-
 from tidings import Hub, UnavailableError
 
 ERAS = [LEGACY, MODERN]
@@ -42,9 +41,7 @@ def capabilities(client: Client) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_capability_is_told_in_both_places(
-    era: str, server: Any, hub: Hub, serve: Callable[..., Served]
-) -> None:
+def test_the_capability_is_told_in_both_places(era: str, server: Any, hub: Hub, serve: Callable[..., Served]) -> None:
     tidings.mcp.attach(server, hub, routes=["webhook"])
     told = capabilities(Client(serve(server).port, era))
     assert told["extensions"]["io.tidings/notification-config"] == {"supportedRouteTypes": ["webhook"]}
@@ -176,8 +173,7 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.fixture(params=ERAS)
 def refusing(request: pytest.FixtureRequest, stage: Stage, hub: Hub, serve: Callable[..., Served]) -> Client:
     server = SERVERS["MCPServer" if request.param == LEGACY else "Server"](stage)
-    strict = Hub("memory:")
-    tidings.mcp.attach(server, strict, routes=["webhook"])
+    tidings.mcp.attach(server, Hub("memory:"), routes=["webhook"])
     return Client(serve(server).port, request.param)
 
 

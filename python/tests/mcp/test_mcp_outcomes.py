@@ -9,12 +9,11 @@ from typing import Any
 import mcp_types as types
 import pytest
 import tidings.mcp
-from conftest import Stage, low_level_server, mcp_server
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import Context
+from mcp_stage import Stage, low_level_server, mcp_server
 from mcp_wire import LEGACY, MODERN, Client, Receiver, Served
-
 from tidings import Hub
 
 ERAS = [LEGACY, MODERN]
@@ -119,7 +118,9 @@ def test_a_session_that_is_ended_by_its_client_leaves_its_calls_running(
     client = Client(serve(server).port, LEGACY)
     answer = client.call("steps", {"count": 2, "hold_at": 1}, progress=True, notificationConfig=receiver.config(*EVERY))
     stage.reached.wait()
-    assert client.delete().status == 200
+    ended = client.delete()
+    assert ended.status == 200
+    ended.close()
     answer.close()
     stage.gate.open()
     assert outcome(receiver.next()) == ("completed", None)
@@ -251,9 +252,7 @@ def test_what_a_tool_reports_fires_streaming(
     assert receiver.next()["name"] in ("tool_call.completed", "tool_call.streaming")
 
 
-def test_an_interim_answer_is_not_a_completed_call(
-    receiver: Receiver, hub: Hub, serve: Callable[..., Served]
-) -> None:
+def test_an_interim_answer_is_not_a_completed_call(receiver: Receiver, hub: Hub, serve: Callable[..., Served]) -> None:
     async def ask(
         ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.InputRequiredResult:
@@ -327,6 +326,8 @@ def test_middleware_added_by_the_author_shapes_what_is_delivered(
     assert receiver.next()["data"]["outcome"]["result"]["content"] == [{"type": "text", "text": "***"}]
 
 
+# Logging is deprecated in 2026-07-28 and goes on for the legacy sessions.
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 def test_a_log_line_of_the_tool_keeps_going_to_the_client(
     stage: Stage, receiver: Receiver, hub: Hub, serve: Callable[..., Served]
 ) -> None:

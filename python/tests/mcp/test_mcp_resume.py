@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from conftest import Stage, mcp_server
+from mcp_stage import Stage, mcp_server
 from mcp_wire import LEGACY, Client, Served, SseEvent, in_loop
-
 from tidings import Hub, Retention
 
 STEPS = 50
@@ -81,7 +80,7 @@ def test_replayed_bytes_are_those_sent_live(stage: Stage, hub: Hub, serve: Calla
 
     @server.tool(structured_output=False)
     async def odd() -> str:
-        return "1.0 9007199254740993 \u2028 \u00e9 \U0001f600 \" \\ \n\r\t\0" + "x" * 1_000_000
+        return '1.0 9007199254740993 \u2028 \u00e9 \U0001f600 " \\ \n\r\t\0' + "x" * 1_000_000
 
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
@@ -90,7 +89,7 @@ def test_replayed_bytes_are_those_sent_live(stage: Stage, hub: Hub, serve: Calla
     live = answer.rest()
     assert primed.id is not None
     assert client.get(primed.id).rest() == live
-    assert result_text(live[0]).startswith("1.0 9007199254740993 \u2028 \u00e9 \U0001f600 \" \\ \n\r\t\0xxx")
+    assert result_text(live[0]).startswith('1.0 9007199254740993 \u2028 \u00e9 \U0001f600 " \\ \n\r\t\0xxx')
 
 
 def test_another_session_gets_nothing(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
@@ -123,9 +122,7 @@ def test_an_id_nobody_gave_out_replays_nothing(
     assert attached.event_store.failures == 0
 
 
-def test_an_event_id_says_nothing_about_session_or_stream(
-    stage: Stage, hub: Hub, serve: Callable[..., Served]
-) -> None:
+def test_an_event_id_says_nothing_about_session_or_stream(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
     server = mcp_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
@@ -204,9 +201,7 @@ def test_the_standalone_stream_is_followed_until_the_client_leaves(
     resumed.close()
 
 
-def test_a_resume_takes_over_from_a_connection_still_open(
-    stage: Stage, hub: Hub, serve: Callable[..., Served]
-) -> None:
+def test_a_resume_takes_over_from_a_connection_still_open(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
     server = mcp_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)

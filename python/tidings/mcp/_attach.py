@@ -78,7 +78,7 @@ def attach(
     `timeout` bounds tool calls, in seconds, for all tools or by name; a config may lower it. The tool is cancelled
     and the client gets an error.
 
-    Raises TypeError for an object that is not such a server, ValueError for a value out of range, RuntimeError for
+    Raises TypeError for an object that is not such a server or a list, ValueError for a value out of range, RuntimeError for
     a server attached twice or an SDK release that lacks what the adapter needs, NotImplementedError for `tasks`.
     """
     low_level = _compat.low_level(server)
@@ -106,9 +106,7 @@ def attach(
     trouble = Trouble()
     nurseries = Nurseries(hub, trouble)
     store = EventStore(hub) if event_store else None
-    middleware = Middleware(
-        low_level, hub, named, timeout, Limits(max_detached, detached_limit), nurseries, trouble
-    )
+    middleware = Middleware(low_level, hub, named, timeout, Limits(max_detached, detached_limit), nurseries, trouble)
     chain = low_level.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, middleware)
     low_level.lifespan = nurseries.around(low_level.lifespan)
@@ -128,7 +126,7 @@ def _default_event_store(server: Server[Any], store: EventStore) -> None:
         return inner(*args, **kwargs)
 
     # `MCPServer` and `run` come through here as well.
-    setattr(server, "streamable_http_app", streamable_http_app)
+    server.streamable_http_app = streamable_http_app  # type: ignore[method-assign]
     manager = _compat.existing_manager(server)
     if manager is not None and manager.event_store is None:
         manager.event_store = store
@@ -136,7 +134,7 @@ def _default_event_store(server: Server[Any], store: EventStore) -> None:
 
 def _checked_routes(routes: Sequence[str]) -> tuple[str, ...]:
     if isinstance(routes, str):
-        raise ValueError(f"routes must be a list of route types, such as [{routes!r}], not a text")
+        raise TypeError(f"routes must be a list of route types, such as [{routes!r}], not a text")
     named = tuple(dict.fromkeys(routes))
     for name in named:
         if name not in ROUTE_TYPES:

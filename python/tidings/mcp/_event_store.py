@@ -55,9 +55,7 @@ class EventStore(SdkEventStore):
         """How many calls failed and were answered without an event (nothing was raised), in all sessions together."""
         return self._trouble.count
 
-    def scoped(
-        self, session_id: str, *, close_sse_stream: Callable[[str], None] | None = None
-    ) -> SessionEventStore:
+    def scoped(self, session_id: str, *, close_sse_stream: Callable[[str], None] | None = None) -> SessionEventStore:
         """The store of one session. `close_sse_stream` ends the connection a stream is still sent on, if given."""
         return SessionEventStore(self._hub, session_id, self._trouble, close_sse_stream)
 

@@ -32,7 +32,7 @@ def install() -> None:
         _scope(self)
 
     setattr(init, _MARK, True)
-    setattr(StreamableHTTPServerTransport, "__init__", init)
+    StreamableHTTPServerTransport.__init__ = init  # type: ignore[method-assign]
 
 
 def _scope(transport: StreamableHTTPServerTransport) -> None:
