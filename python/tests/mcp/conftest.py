@@ -63,6 +63,14 @@ def hub(make_hub: Callable[..., Hub]) -> Hub:
 
 
 @pytest.fixture
+def strict_hub() -> Iterator[Hub]:
+    """A hub as it comes: only public addresses, only https."""
+    made = Hub("memory:")
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
     """Serves a server's Streamable HTTP app until the test ends."""
     running: list[Served] = []

@@ -31,6 +31,7 @@ def test_it_takes_only_servers_of_mcp_2(thing: object, hub: Hub) -> None:
     [
         ({"routes": ["pager"]}, ValueError, "routes: 'pager'"),
         ({"routes": "webhook"}, TypeError, "routes must be a list"),
+        ({"routes": None}, TypeError, "routes must be a list"),
         ({"tasks": "auto"}, NotImplementedError, "tasks"),
         ({"tasks": "sometimes"}, ValueError, "tasks must be"),
         ({"tasks_stream": True}, NotImplementedError, "tasks_stream"),

@@ -171,9 +171,9 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.fixture(params=ERAS)
-def refusing(request: pytest.FixtureRequest, stage: Stage, hub: Hub, serve: Callable[..., Served]) -> Client:
+def refusing(request: pytest.FixtureRequest, stage: Stage, strict_hub: Hub, serve: Callable[..., Served]) -> Client:
     server = SERVERS["MCPServer" if request.param == LEGACY else "Server"](stage)
-    tidings.mcp.attach(server, Hub("memory:"), routes=["webhook"])
+    tidings.mcp.attach(server, strict_hub, routes=["webhook"])
     return Client(serve(server).port, request.param)
 
 
@@ -195,9 +195,9 @@ def test_a_bad_config_is_refused_whole_and_nothing_runs(name: str, refusing: Cli
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_every_fault_is_named(era: str, stage: Stage, serve: Callable[..., Served]) -> None:
+def test_every_fault_is_named(era: str, stage: Stage, strict_hub: Hub, serve: Callable[..., Served]) -> None:
     server = mcp_server(stage)
-    tidings.mcp.attach(server, Hub("memory:"), routes=["webhook"])
+    tidings.mcp.attach(server, strict_hub, routes=["webhook"])
     client = Client(serve(server).port, era)
     config = {"routes": [route(type="pager", triggers=[]), route(id="b", endpoint="https://10.0.0.1/")]}
     [answer] = client.call("steps", notificationConfig=config).messages()

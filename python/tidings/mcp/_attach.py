@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -132,9 +132,9 @@ def _default_event_store(server: Server[Any], store: EventStore) -> None:
         manager.event_store = store
 
 
-def _checked_routes(routes: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(routes, str):
-        raise TypeError(f"routes must be a list of route types, such as [{routes!r}], not a text")
+def _checked_routes(routes: object) -> tuple[str, ...]:
+    if isinstance(routes, str) or not isinstance(routes, Iterable):
+        raise TypeError(f'routes must be a list of route types, such as ["webhook"], not {routes!r}')
     named = tuple(dict.fromkeys(routes))
     for name in named:
         if name not in ROUTE_TYPES:

@@ -80,7 +80,7 @@ class Middleware:
             timeout=self._limit_of(ctx),
             trouble=self._trouble,
         )
-        nursery = self._nurseries.current()
+        nursery = self._nurseries.current(ctx.lifespan_context)
         if nursery is not None:
             nursery.start(call)
             return await call.respond()

@@ -64,17 +64,23 @@ class Nurseries:
     def __init__(self, hub: Hub, trouble: Trouble) -> None:
         self._hub = hub
         self._trouble = trouble
-        self._open: list[tuple[object, Nursery]] = []
+        self._open: list[tuple[object, object, Nursery]] = []
         self.detached: Counter[str] = Counter()
         """How many calls run on without their request, by the name they are counted under."""
 
-    def current(self) -> Nursery | None:
-        """The nursery of this event loop; None when no lifespan is open on it or the server is going down."""
+    def current(self, state: object) -> Nursery | None:
+        """The nursery of the lifespan that yielded `state`; else another one of this event loop.
+
+        None when no lifespan is open on it or the server is going down.
+        """
         loop = anyio.lowlevel.current_token()
-        for token, nursery in reversed(self._open):
+        found: Nursery | None = None
+        for token, yielded, nursery in self._open:
             if token == loop and not nursery.closing:
-                return nursery
-        return None
+                found = nursery
+                if yielded is state:
+                    return nursery
+        return found
 
     def around(
         self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]]
@@ -90,7 +96,7 @@ class Nurseries:
             async with lifespan(server) as state, anyio.create_task_group() as tasks:
                 await self._open_hub()
                 nursery = Nursery(tasks)
-                entry = (anyio.lowlevel.current_token(), nursery)
+                entry = (anyio.lowlevel.current_token(), state, nursery)
                 self._open.append(entry)
                 try:
                     yield state
