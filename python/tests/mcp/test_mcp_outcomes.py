@@ -303,7 +303,7 @@ def test_a_result_whose_outcome_could_not_be_recorded_is_still_returned(
     client = Client(serve(server).port, LEGACY)
     answer = client.call("steps", {"count": 2}, notificationConfig=receiver.config(*EVERY)).messages()[-1]
     assert answer["result"]["content"][0]["text"] == "done"
-    assert answer["result"]["_meta"]["io.tidings/undelivered"] == [{"reason": "unavailable"}]
+    assert answer["result"]["_meta"]["io.tidings/undelivered"] == [{"reason": "store_unavailable"}]
     assert attached.failures == 3  # two steps and the outcome
 
 

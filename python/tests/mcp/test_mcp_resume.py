@@ -10,7 +10,7 @@ import pytest
 import tidings.mcp
 from mcp_stage import Stage, mcp_server
 from mcp_wire import LEGACY, Client, Served, SseEvent, in_loop
-from tidings import Hub, Retention
+from tidings import CongestedError, Hub, Retention
 
 STEPS = 50
 
@@ -255,7 +255,7 @@ class FailingHub:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def open(self) -> None:
+    def open(self) -> None:
         raise OSError(13, "Permission denied")
 
     def new_writer(self, scope: str, name: str) -> Any:
@@ -289,12 +289,13 @@ def test_a_store_that_fails_neither_ends_nor_hangs_the_session(
 class FailingLater:
     """The real hub until the test says otherwise."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, error: Exception) -> None:
         self._hub = hub
+        self.error = error
         self.failing = False
 
-    async def open(self) -> None:
-        await self._hub.open()
+    def open(self) -> None:
+        self._hub.open()
 
     def new_writer(self, scope: str, name: str) -> Any:
         return FailingWriter(self, self._hub.new_writer(scope, name))
@@ -310,17 +311,36 @@ class FailingWriter:
 
     def append(self, payload: bytes, **options: Any) -> str:
         if self._hub.failing:
-            raise OSError(28, "No space left on device")
+            raise self._hub.error
         cursor: str = self._writer.append(payload, **options)
         return cursor
+
+    async def flush(self) -> None:
+        await self._writer.flush()
+        self._hub.failing = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._writer, name)
 
 
+def test_a_store_that_is_behind_is_waited_for(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
+    server = mcp_server(stage)
+    congested: Any = FailingLater(hub, CongestedError("full"))
+    congested.failing = True
+    attached = tidings.mcp.attach(server, congested)
+    client = Client(serve(server).port, LEGACY)
+    answer = client.call("steps", {"count": 3}, progress=True)
+    primed, events = answer.priming(), answer.rest()
+    assert progress(events) == [1, 2, 3]
+    assert primed.id is not None
+    assert client.get(primed.id).rest() == events
+    assert attached.event_store is not None
+    assert attached.event_store.failures == 0
+
+
 def test_a_store_that_fails_in_the_middle_of_a_call(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
     server = mcp_server(stage)
-    failing: Any = FailingLater(hub)
+    failing: Any = FailingLater(hub, OSError(28, "No space left on device"))
     attached = tidings.mcp.attach(server, failing)
     served = serve(server)
     client = Client(served.port, LEGACY)

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from .. import Call, ConfigError, Ended, Hub
+from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub
 from . import _compat, _wire
 from ._outbound import RecordingOutbound
 from ._trouble import Trouble
@@ -177,15 +177,14 @@ class WatchedCall:
                     session=_compat.connection(self._ctx.session).session_id,
                     request_id=request_id,
                     tool=params["name"],
-                    era=self._ctx.protocol_version,
                     route_types=self._route_types,
                     timeout=self._timeout,
                 )
         except ConfigError as error:
-            self._fail_with(_wire.config_rejected(list(error.faults), error.total))
+            self._fail_with(_wire.config_rejected(json.loads(error.data_json)))
         except RecursionError:
-            fault = {"path": "", "rule": "depth", "message": "nested too deeply"}
-            self._fail_with(_wire.config_rejected([fault], 1))
+            fault = {"path": "", "rule": "too_deep", "message": "notificationConfig nests too deep"}
+            self._fail_with(_wire.config_rejected({"faults": [fault], "total": 1}))
         except Exception as error:
             self._trouble.report("a notificationConfig could not be accepted", error)
             self._fail_with(_wire.config_not_stored())
@@ -226,6 +225,8 @@ class WatchedCall:
         def emit(kind: str, payload: bytes) -> None:
             try:
                 call.emit(kind, payload)
+            except (ClosedError, EndedError):
+                pass  # a tool that was stopped and still says something
             except Exception as error:
                 self._trouble.report("an event of a call could not be recorded", error)
 
@@ -261,12 +262,13 @@ class WatchedCall:
             await self._record_error(call, _wire.not_serialisable(), "unserialisable")
             return
         ended = await self._record(call, lambda: call.complete(payload))
-        if ended is not None and not ended.mine and ended.outcome in ("timeout", "cancelled"):
+        if ended is not None and not ended.ours and ended.outcome in ("timeout", "cancelled"):
             self._fail_with(_wire.ended_elsewhere(ended, call.id))
             return
-        undelivered = [{"reason": "unavailable"}] if ended is None else [json.loads(u) for u in ended.undelivered]
-        if undelivered:
-            meta[_wire.UNDELIVERED_META] = undelivered
+        if ended is None:
+            meta[_wire.UNDELIVERED_META] = [{"reason": "store_unavailable"}]
+        elif ended.undelivered is not None:
+            meta[_wire.UNDELIVERED_META] = json.loads(ended.undelivered)
         self._settle(result)
 
     async def _record_error(self, call: Call, raised: Exception | None, reason: str | None = None) -> None:
@@ -276,7 +278,7 @@ class WatchedCall:
         except (TypeError, ValueError):
             payload = _wire.dumps({"code": INTERNAL_ERROR, "message": "Internal server error"})
         ended = await self._record(call, lambda: call.fail(error=payload, reason=reason))
-        if ended is not None and not ended.mine and ended.outcome in ("timeout", "cancelled"):
+        if ended is not None and not ended.ours and ended.outcome in ("timeout", "cancelled"):
             error = _wire.ended_elsewhere(ended, call.id)
         self._fail_with(error)
 

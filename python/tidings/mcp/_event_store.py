@@ -11,7 +11,7 @@ from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessa
 from mcp.server.streamable_http import EventStore as SdkEventStore
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
-from .. import CursorError, Gap, Hub, Tail, Writer
+from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, Writer
 from . import _compat, _scoping
 from ._replay import Replayed, gap_notice
 from ._trouble import Trouble
@@ -23,6 +23,9 @@ _FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
 
 _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
+
+_CATCH_UP: Final = 2.0
+"""Seconds a message waits for a store that is behind, before it is sent without being stored."""
 
 _APPEND: Final = "an event could not be stored; it cannot be replayed"
 _REPLAY: Final = "a stream could not be replayed to its end"
@@ -127,14 +130,32 @@ class SessionEventStore(SdkEventStore):
                     return writer.cursor()
                 payload = substitute
             # Exact types: `isinstance` asks a pydantic class in Python.
-            if type(message) in _FINAL and stream_id != GET_STREAM_KEY:
+            final = type(message) in _FINAL and stream_id != GET_STREAM_KEY
+            if final:
                 del self._writers[stream_id]
-                return writer.append(payload, close=True)
-            return writer.append(payload)
+            try:
+                return writer.append(payload, close=final)
+            except CongestedError:
+                return await self._append_later(writer, payload, final)
         except Exception as error:
-            # A writer that failed is not used again: the next message starts a fresh stream.
-            self._writers.pop(stream_id, None)
             self._trouble.report(_APPEND, error)
+            # A writer that failed is not used again: the next message starts a fresh stream, and who follows this one
+            # must not wait for ever.
+            failed = self._writers.pop(stream_id, None)
+            if failed is not None:
+                self._close(failed)
+            return ""
+
+    async def _append_later(self, writer: Writer, payload: bytes, final: bool) -> str:
+        """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait."""
+        try:
+            with anyio.move_on_after(_CATCH_UP):
+                await writer.flush()
+            return writer.append(payload, close=final)
+        except Exception as error:
+            self._trouble.report(_APPEND, error)
+            if final:
+                self._close(writer)
             return ""
 
     def _open(self, stream_id: str) -> Writer:
@@ -154,12 +175,10 @@ class SessionEventStore(SdkEventStore):
         try:
             tail = self._hub.resume(self._scope, last_event_id)
             self._take_over(tail)
-            async for item in tail:
-                if isinstance(item, Gap):
-                    replayed, event_id = gap_notice(item), item.cursor
-                else:
-                    replayed, event_id = Replayed(item.payload), item.cursor
-                await send_callback(EventMessage(cast("JSONRPCMessage", replayed), event_id))
+            async for batch in tail.batches():
+                for item in batch:
+                    replayed = gap_notice(item) if isinstance(item, Gap) else Replayed(item.payload)
+                    await send_callback(EventMessage(cast("JSONRPCMessage", replayed), item.cursor))
         except CursorError as error:
             _log.debug("nothing to replay in %s: %s", self._scope, error)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -174,10 +193,15 @@ class SessionEventStore(SdkEventStore):
         """Close the streams left open, when the session is over. Never raises."""
         writers, self._writers = self._writers, {}
         for writer in writers.values():
-            try:
-                writer.close()
-            except Exception as error:
-                self._trouble.report("a stream could not be closed", error)
+            self._close(writer)
+
+    def _close(self, writer: Writer) -> None:
+        try:
+            writer.close()
+        except ClosedError:
+            pass  # with its hub, or by its final response
+        except Exception as error:
+            self._trouble.report("a stream could not be closed", error)
 
     def _take_over(self, tail: Tail) -> None:
         """End the connection the resumed stream is still sent on: a message goes out on one connection only.
@@ -185,23 +209,19 @@ class SessionEventStore(SdkEventStore):
         A client that cuts and resumes is often back before its old connection is noticed to be dead. That one would
         swallow messages, and, unread, hold up the whole session.
         """
-        stream = getattr(tail, "stream", None)
-        if stream is None:
-            return
-        older = self._tails.get(stream)
-        self._tails[stream] = tail
+        older = self._tails.get(tail.stream)
+        self._tails[tail.stream] = tail
         if older is not None:
             older.close()
         if self._close_sse_stream is not None:
             for stream_id, writer in self._writers.items():
-                if getattr(writer, "stream", None) == stream:
+                if writer.stream == tail.stream:
                     self._close_sse_stream(stream_id)
                     return
 
     def _leave(self, tail: Tail) -> None:
-        stream = getattr(tail, "stream", None)
-        if stream is not None and self._tails.get(stream) is tail:
-            del self._tails[stream]
+        if self._tails.get(tail.stream) is tail:
+            del self._tails[tail.stream]
         try:
             tail.close()
         except Exception as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import anyio.to_thread
 from mcp.server.lowlevel.server import Server
 
 from .. import Hub
@@ -109,7 +110,7 @@ class Nurseries:
 
     async def _open_hub(self) -> None:
         try:
-            await self._hub.open()
+            await anyio.to_thread.run_sync(self._hub.open)
         except Exception as error:
             # The server serves without it; whatever needs the hub tries again and says so.
             self._trouble.report("the hub could not be opened", error)

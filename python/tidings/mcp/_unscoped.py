@@ -72,7 +72,7 @@ class UnscopedStreams:
         except CursorError:
             return None
         try:
-            stream = self._known.get(getattr(tail, "stream", ""))
+            stream = self._known.get(tail.stream)
             if stream is None or stream.ambiguous:
                 return None
             at = last_event_id
@@ -98,7 +98,7 @@ class UnscopedStreams:
         writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:64]}")
         stream = _Stream(stream_id, writer, ambiguous=not primed or stream_id == GET_STREAM_KEY)
         self._open[stream_id] = stream
-        self._known[getattr(writer, "stream", stream_id)] = stream
+        self._known[writer.stream] = stream
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return stream

@@ -70,12 +70,12 @@ def wire_error(error: Exception, *, modern: bool) -> dict[str, Any]:
     return {"code": 0, "message": str(error)}
 
 
-def config_rejected(faults: list[dict[str, Any]], total: int) -> MCPError:
-    """-32602 with every fault found (at most 20, and how many there were); nothing ran."""
+def config_rejected(data: dict[str, Any]) -> MCPError:
+    """-32602 with `data` as the core words it: the faults (at most 20) and how many there were; nothing ran."""
     return MCPError(
         INVALID_PARAMS,
         "notificationConfig was rejected and nothing ran; data.faults says why",
-        {"faults": faults, "total": total},
+        data,
     )
 
 
