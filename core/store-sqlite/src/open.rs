@@ -14,6 +14,9 @@ use crate::error::{corrupt, system};
 /// checkpoint at once, <https://sqlite.org/wal.html#walresetbug>).
 const OLDEST_SQLITE: i32 = 3_051_003;
 
+/// One page of the smallest size (<https://sqlite.org/fileformat.html>, 1.3.2). SQLite takes a shorter file for an empty one.
+const SMALLEST_DATABASE: u64 = 512;
+
 /// Refuses an SQLite that is known to lose data.
 pub(crate) fn check_engine(version: i32) -> Result<(), StoreError> {
     if version >= OLDEST_SQLITE {
@@ -86,6 +89,14 @@ impl Place {
                         "{} is empty but its log is not: its content was lost",
                         self.db.display()
                     )));
+                }
+                if (1..SMALLEST_DATABASE).contains(&found.len()) {
+                    let why = format!(
+                        "{} has {} bytes: it is no database, or the rest was lost",
+                        self.db.display(),
+                        found.len()
+                    );
+                    return Err(corrupt(why));
                 }
                 Ok(())
             }
