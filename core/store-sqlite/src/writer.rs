@@ -52,6 +52,12 @@ impl Writer {
         self.conn.as_ref()
     }
 
+    /// What the last group was committed with.
+    #[cfg(test)]
+    pub(crate) fn durability(&self) -> Option<Durability> {
+        self.synced
+    }
+
     /// Does a group; the contract is [`Store::commit`](tidings_store::Store::commit)'s.
     pub(crate) fn commit(&mut self, core: &Core, group: &[Commit]) -> Vec<Result<Vec<Done>, CommitError>> {
         if group.is_empty() {
