@@ -256,7 +256,7 @@ def killed_during_the_tool(checks: Checks, server: Server, receiver: Receiver) -
     say("server   x  kill -9, after step 2")
     checks.check("the tool did not come to its end", steps(before) == [1, 2], steps(before))
     server.start()
-    say("server      is started again on the same file; the call's lease runs out or is found to be without an owner")
+    say("server      is started again on the same file; it finds a call whose process is gone")
     show_webhook(checks, receiver, acknowledged, ("tool_call.failed", "failed", "server_lost"))
 
 
@@ -269,7 +269,10 @@ def show_webhook(
         checks.check("the webhook arrives", False, str(error))
         return
     for one in deliveries:
-        told = " ".join(part for part in outcome(one) if part) if one["verified"] else "not verified"
+        told = "not verified"
+        if one["verified"]:
+            name, _, reason = outcome(one)
+            told = name + (f", reason {reason}" if reason else "")
         say(f"receiver <- {one['path']} {one['id']}: {told}")
     checks.check("the webhook arrives, once", len(deliveries) == 1, [one["id"] for one in deliveries])
     checks.check("standardwebhooks verifies it", all(one["verified"] for one in deliveries))
