@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
+import uvicorn
 from mcp.server.streamable_http import EventMessage, StreamableHTTPServerTransport
 from mcp_stage import Stage, low_level_server, mcp_server
 from mcp_types import JSONRPCNotification, JSONRPCResponse
@@ -94,6 +95,17 @@ def test_the_default_store_yields_to_one_that_is_given(server: Any, hub: Hub) ->
     other = EventStore(hub)
     server.streamable_http_app(event_store=other)
     assert server.session_manager.event_store is other
+
+
+def test_run_uses_the_store_too(stage: Stage, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def serve(self: uvicorn.Server, sockets: Any = None) -> None:
+        pass
+
+    monkeypatch.setattr(uvicorn.Server, "serve", serve)
+    server = mcp_server(stage)
+    attached = tidings.mcp.attach(server, hub)
+    server.run("streamable-http")
+    assert server.session_manager.event_store is attached.event_store
 
 
 def test_an_app_made_before_gets_the_store_too(server: Any, hub: Hub) -> None:

@@ -99,8 +99,7 @@ def attach(
     if tasks_stream:
         raise NotImplementedError("tasks_stream: tasks/stream is not there yet; leave it False")
     _check_timeout(timeout)
-    if isinstance(max_detached, bool) or not isinstance(max_detached, int) or max_detached < 0:
-        raise ValueError(f"max_detached must be a count, 0 or more, not {max_detached!r}")
+    _check_count("max_detached", max_detached)
     _check_seconds("detached_limit", detached_limit)
 
     trouble = Trouble()
@@ -148,6 +147,11 @@ def _check_timeout(timeout: Timeout) -> None:
             _check_seconds(f"timeout[{name!r}]", seconds)
     elif timeout is not None:
         _check_seconds("timeout", timeout)
+
+
+def _check_count(field: str, count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ValueError(f"{field} must be a count, 0 or more, not {count!r}")
 
 
 def _check_seconds(field: str, seconds: object) -> None:
