@@ -30,7 +30,7 @@ const V1: &str = "
         epoch INTEGER NOT NULL,
         claim INTEGER NOT NULL,
         owned INTEGER NOT NULL,
-        boot INTEGER,               -- boots.n of the last shared append
+        boot INTEGER,               -- boots.n in which the newest claim began
         closed_at INTEGER,
         worker BLOB,                -- the writer of the newest claim, if it is one writer's
         uid BLOB NOT NULL,

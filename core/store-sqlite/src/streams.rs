@@ -4,6 +4,7 @@
 //! nothing, and however many commits of a group touch a stream, its row is written once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use rusqlite::{Connection, params};
 use tidings_proto::stream::{MAX_SEQ, StreamId};
@@ -12,7 +13,7 @@ use tidings_store::{AppendShared, Chunk, ChunkBuilder, Claimed, Done, Refused, S
 
 use crate::error::Fail;
 use crate::rows::{self, StreamRow, int};
-use crate::writer::{Tx, cannot_hold};
+use crate::writer::{Hot, Tx, cannot_hold};
 
 /// More streams than this are not remembered beyond a group.
 const REMEMBERED: usize = 4_096;
@@ -20,9 +21,15 @@ const REMEMBERED: usize = 4_096;
 /// The stream rows that the writer knows.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    known: HashMap<StreamId, Known>,
-    by_key: HashMap<StreamKey, StreamId>,
+    table: Table,
+    /// Streams whose rows are newer than in the database.
     dirty: Vec<StreamId>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_id: HashMap<StreamId, Known>,
+    by_key: HashMap<StreamKey, StreamId>,
 }
 
 #[derive(Debug)]
@@ -43,71 +50,77 @@ enum Dirty {
 impl Streams {
     /// Forgets everything, also what was not flushed: the transaction was rolled back, or others have committed.
     pub(crate) fn forget(&mut self) {
-        self.known.clear();
-        self.by_key.clear();
+        self.table.by_id.clear();
+        self.table.by_key.clear();
         self.dirty.clear();
     }
 
     /// The group is committed.
     pub(crate) fn committed(&mut self) {
-        if self.known.len() > REMEMBERED {
+        if self.table.by_id.len() > REMEMBERED {
             self.forget();
         }
     }
+}
 
-    fn by_id(&mut self, conn: &Connection, id: StreamId) -> rusqlite::Result<Option<&StreamRow>> {
-        if !self.known.contains_key(&id) {
-            let Some(row) = rows::stream_by_id(conn, id)? else { return Ok(None) };
-            self.keep(row);
+impl Table {
+    fn by_id(&mut self, conn: &Connection, id: StreamId) -> rusqlite::Result<Option<&mut Known>> {
+        Ok(match self.by_id.entry(id) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(place) => rows::stream_by_id(conn, id)?.map(|row| {
+                self.by_key.insert(row.key.clone(), id);
+                place.insert(Known { row, dirty: Dirty::Nothing })
+            }),
+        })
+    }
+
+    fn by_key(&mut self, conn: &Connection, key: &StreamKey) -> rusqlite::Result<Option<&mut Known>> {
+        match self.by_key.get(key) {
+            Some(id) => self.by_id(conn, *id),
+            None => Ok(rows::stream_by_key(conn, key)?.map(|row| self.keep(row))),
         }
-        Ok(self.known.get(&id).map(|known| &known.row))
     }
 
-    fn by_key(&mut self, conn: &Connection, key: &StreamKey) -> rusqlite::Result<Option<&StreamRow>> {
-        let id = match self.by_key.get(key) {
-            Some(id) => *id,
-            None => {
-                let Some(row) = rows::stream_by_key(conn, key)? else { return Ok(None) };
-                let id = row.id;
-                // A row known by its id may be newer than what the database has.
-                match self.known.get(&id) {
-                    Some(_) => drop(self.by_key.insert(row.key, id)),
-                    None => self.keep(row),
-                }
-                id
-            }
-        };
-        Ok(self.known.get(&id).map(|known| &known.row))
-    }
-
-    fn keep(&mut self, row: StreamRow) {
+    fn keep(&mut self, row: StreamRow) -> &mut Known {
         self.by_key.insert(row.key.clone(), row.id);
-        self.known.insert(row.id, Known { row, dirty: Dirty::Nothing });
+        self.by_id.entry(row.id).or_insert(Known { row, dirty: Dirty::Nothing })
+    }
+}
+
+impl Known {
+    /// Appends to the head.
+    fn advance(&mut self, all: &mut Vec<StreamId>, next_seq: u64, bytes: u64, closed_at: Option<StoreMillis>) {
+        self.row.next_seq = next_seq;
+        self.row.bytes += bytes;
+        self.row.closed_at = closed_at;
+        self.mark(all, if closed_at.is_some() { Dirty::All } else { Dirty::Head });
     }
 
-    fn change(&mut self, id: StreamId, dirty: Dirty, change: impl FnOnce(&mut StreamRow)) {
-        if let Some(known) = self.known.get_mut(&id) {
-            change(&mut known.row);
-            if known.dirty == Dirty::Nothing {
-                self.dirty.push(id);
-            }
-            known.dirty = known.dirty.max(dirty);
+    fn mark(&mut self, all: &mut Vec<StreamId>, dirty: Dirty) {
+        if self.dirty == Dirty::Nothing {
+            all.push(self.row.id);
         }
+        self.dirty = self.dirty.max(dirty);
     }
 }
 
 impl Tx<'_> {
     /// Writes what the group changed of streams.
     pub(crate) fn flush_streams(&mut self) -> Result<(), Fail> {
-        for id in std::mem::take(&mut self.streams.dirty) {
-            let Some(known) = self.streams.known.get_mut(&id) else { continue };
+        let Streams { table, dirty } = &mut *self.streams;
+        for id in dirty.drain(..) {
+            let Some(known) = table.by_id.get_mut(&id) else { continue };
             let row = &known.row;
             match known.dirty {
                 Dirty::Nothing => {}
                 Dirty::Head => {
-                    self.conn
-                        .prepare_cached("UPDATE streams SET next_seq = ?2, bytes = ?3, boot = ?4 WHERE n = ?1")?
-                        .execute((row.n, int(row.next_seq), int(row.bytes), row.boot))?;
+                    let update = match &mut self.hot.move_head {
+                        Some(update) => update,
+                        none => none.insert(
+                            self.conn.prepare_cached("UPDATE streams SET next_seq = ?2, bytes = ?3 WHERE n = ?1")?,
+                        ),
+                    };
+                    update.execute((row.n, int(row.next_seq), int(row.bytes)))?;
                 }
                 Dirty::All => {
                     self.conn
@@ -128,6 +141,7 @@ impl Tx<'_> {
                 }
             }
             known.dirty = Dirty::Nothing;
+            self.sweep.touch(row.n);
         }
         Ok(())
     }
@@ -138,10 +152,11 @@ impl Tx<'_> {
     }
 
     pub(crate) fn claim(&mut self, new_id: StreamId, key: &StreamKey, worker: WorkerId) -> Result<Done, Fail> {
-        let Some(row) = self.streams.by_key(self.conn, key)? else {
+        let Some(known) = self.streams.table.by_key(self.conn, key)? else {
             self.new_stream(new_id, key, Some(worker))?;
             return Ok(Done::Claimed(Claimed { stream: new_id, epoch: 1, claim: 1, next_seq: 0 }));
         };
+        let row = &known.row;
         if row.closed_at.is_some() {
             return Err(Refused::Closed.into());
         }
@@ -159,7 +174,8 @@ impl Tx<'_> {
         now: StoreMillis,
     ) -> Result<Done, Fail> {
         self.saw(now);
-        let row = self.streams.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        let known = self.streams.table.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        let row = &known.row;
         let fenced = Refused::Fenced { claim: row.claim, next_seq: row.next_seq };
         if row.closed_at.is_some() {
             return Err(Refused::Closed.into());
@@ -175,11 +191,12 @@ impl Tx<'_> {
             }
             next_seq = after(next_seq, chunk.count)?;
         }
-        let n = row.n;
+        let mut bytes = 0;
         for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
-            self.insert_chunk(n, chunk)?;
+            insert_chunk(&mut self.hot, self.conn, row.n, chunk)?;
+            bytes += chunk.weight();
         }
-        self.advance(id, n, next_seq, chunks.iter().map(Chunk::weight).sum(), close.then_some(now));
+        known.advance(&mut self.streams.dirty, next_seq, bytes, close.then_some(now));
         Ok(Done::Nothing)
     }
 
@@ -188,11 +205,12 @@ impl Tx<'_> {
         let mut builder = ChunkBuilder::default();
         for (at, event) in append.events.iter().enumerate() {
             if !builder.push(&event.kind, &event.payload, event.time, event.identity.as_ref()) {
-                return Err(cannot_hold(format!("event {at} of the append is longer than a chunk can hold")));
+                let rule = "type and identity are at most 65,535 bytes, the payload less than 4 GiB";
+                return Err(cannot_hold(format!("event {at} of the append: {rule}")));
             }
         }
         let here = self.core.boot();
-        let found = self.streams.by_key(self.conn, &append.key)?;
+        let found = self.streams.table.by_key(self.conn, &append.key)?.map(|known| &known.row);
         let (id, must_claim) = match found {
             Some(row) if row.closed_at.is_some() => return Err(Refused::Closed.into()),
             // Numbers given out before this boot may have been seen and taken back by a loss of power.
@@ -207,16 +225,15 @@ impl Tx<'_> {
         if must_claim {
             self.new_claim(id, None)?;
         }
-        let Some(row) = self.streams.by_id(self.conn, id)? else { return Err(Refused::Unknown.into()) };
-        let (n, epoch, claim) = (row.n, row.epoch, row.claim);
+        let known = self.streams.table.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
         let mut bytes = 0;
         if builder.count() > 0 {
             let chunk = builder.take(first_seq);
             bytes = chunk.weight();
-            self.insert_chunk(n, &chunk)?;
+            insert_chunk(&mut self.hot, self.conn, known.row.n, &chunk)?;
         }
-        self.advance(id, n, next_seq, bytes, append.close.then_some(append.now));
-        Ok(Done::Appended { stream: id, epoch, claim, first_seq })
+        known.advance(&mut self.streams.dirty, next_seq, bytes, append.close.then_some(append.now));
+        Ok(Done::Appended { stream: id, epoch: known.row.epoch, claim: known.row.claim, first_seq })
     }
 
     /// Makes a stream with claim 1, one writer's or everybody's.
@@ -232,7 +249,7 @@ impl Tx<'_> {
         if made == 0 {
             return Err(Refused::Exists.into());
         }
-        self.streams.keep(StreamRow {
+        self.streams.table.keep(StreamRow {
             n: self.conn.last_insert_rowid(),
             next_seq: 0,
             bytes: 0,
@@ -251,45 +268,33 @@ impl Tx<'_> {
 
     /// Fences the claim before it.
     fn new_claim(&mut self, id: StreamId, worker: Option<WorkerId>) -> Result<u32, Fail> {
-        let row = self.streams.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        let known = self.streams.table.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        let row = &mut known.row;
         let claim = row.claim.checked_add(1).ok_or_else(|| cannot_hold("the stream has used up its claims"))?;
         self.conn.prepare_cached("INSERT INTO claims (stream, claim, first_seq) VALUES (?1, ?2, ?3)")?.execute((
             row.n,
             claim,
             int(row.next_seq),
         ))?;
-        let boot = self.core.boot();
-        self.streams.change(id, Dirty::All, |row| {
-            row.claim = claim;
-            row.owned = worker.is_some();
-            row.worker = worker;
-            row.boot = boot;
-        });
+        row.claim = claim;
+        row.owned = worker.is_some();
+        row.worker = worker;
+        row.boot = self.core.boot();
+        known.mark(&mut self.streams.dirty, Dirty::All);
         self.took_claim = true;
         Ok(claim)
     }
+}
 
-    fn insert_chunk(&mut self, stream: i64, chunk: &Chunk) -> Result<(), Fail> {
-        let insert = match &mut self.hot.insert_chunk {
-            Some(insert) => insert,
-            none => none.insert(self.conn.prepare_cached(
-                "INSERT INTO chunks (stream, first_seq, count, last_time, data) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?),
-        };
-        insert.execute((stream, int(chunk.first_seq), chunk.count, chunk.last_time, chunk.data.as_deref()))?;
-        Ok(())
-    }
-
-    fn advance(&mut self, id: StreamId, n: i64, next_seq: u64, bytes: u64, closed_at: Option<StoreMillis>) {
-        let boot = self.core.boot();
-        self.streams.change(id, if closed_at.is_some() { Dirty::All } else { Dirty::Head }, |row| {
-            row.next_seq = next_seq;
-            row.bytes += bytes;
-            row.closed_at = closed_at;
-            row.boot = boot.or(row.boot);
-        });
-        self.sweep.touch(n);
-    }
+fn insert_chunk<'c>(hot: &mut Hot<'c>, conn: &'c Connection, stream: i64, chunk: &Chunk) -> Result<(), Fail> {
+    let insert = match &mut hot.insert_chunk {
+        Some(insert) => insert,
+        none => none.insert(conn.prepare_cached(
+            "INSERT INTO chunks (stream, first_seq, count, last_time, data) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?),
+    };
+    insert.execute((stream, int(chunk.first_seq), chunk.count, chunk.last_time, chunk.data.as_deref()))?;
+    Ok(())
 }
 
 fn after(next_seq: u64, count: u32) -> Result<u64, Fail> {

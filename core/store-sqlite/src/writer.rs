@@ -220,6 +220,7 @@ fn begin(conn: &Connection) -> rusqlite::Result<()> {
 #[derive(Default)]
 pub(crate) struct Hot<'c> {
     pub(crate) insert_chunk: Option<CachedStatement<'c>>,
+    pub(crate) move_head: Option<CachedStatement<'c>>,
 }
 
 /// What happens outside the database once a group is committed.

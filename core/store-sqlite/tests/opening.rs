@@ -1,5 +1,7 @@
 //! What opening makes, and what it refuses.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
 mod common;
 
 use std::io::{Read, Seek, SeekFrom, Write};

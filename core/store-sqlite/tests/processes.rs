@@ -1,5 +1,7 @@
 //! Several processes on one store, some of them killed.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
 mod common;
 
 use std::collections::BTreeMap;

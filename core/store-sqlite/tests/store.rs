@@ -1,5 +1,7 @@
 //! What this store does beyond the kit: boots, several handles, retention in steps, faults.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are tests")]
+
 mod common;
 
 use std::time::Duration;

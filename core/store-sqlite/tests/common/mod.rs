@@ -1,6 +1,6 @@
 //! What the tests of this crate share.
 #![allow(dead_code, unreachable_pub, reason = "a module of tests, of which each file uses a part")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "it is all tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "it is all tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
