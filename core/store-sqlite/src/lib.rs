@@ -16,6 +16,9 @@
 //!   lock tells other processes that the worker lives.
 //! - **Fork.** A store belongs to the process that opened it. In a forked child every method answers an error of kind
 //!   `Closed`, and dropping the store leaves everything open, because closing it would write to memory shared with the parent.
+//!   A process that forks while it has stores open calls [`before_fork`] and [`after_fork`] around that; then the child can
+//!   open them anew. Without, the child is refused, because SQLite would damage the file.
+//! - **Unix only**, for now: modes, `fcntl` locks.
 //! - **One SQLite per process.** Do not open the file with another copy of SQLite in the same process (Python's
 //!   `sqlite3`, better-sqlite3): POSIX locks drop when any descriptor of the file is closed
 //!   (<https://sqlite.org/howtocorrupt.html>, 2.2.1). Other processes may read it with any tool.
@@ -26,6 +29,7 @@ mod calls;
 mod connection;
 mod deliveries;
 mod error;
+mod fork;
 mod keyfile;
 mod open;
 mod read;
@@ -33,6 +37,8 @@ mod rows;
 mod schema;
 mod seal;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod trim;
 mod version;
@@ -40,9 +46,10 @@ mod workers;
 mod writer;
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -61,6 +68,8 @@ use crate::seal::Sealer;
 use crate::version::Watch;
 use crate::workers::Workers;
 use crate::writer::Writer;
+
+pub use crate::fork::{after_fork, before_fork};
 
 /// How to open a [`SqliteStore`].
 #[derive(Clone)]
@@ -100,8 +109,8 @@ struct Core {
     /// `boots.n` of the boot this host is in; 0 while nobody told.
     boot: AtomicI64,
     closed: AtomicBool,
-    /// The process that opened the store.
-    pid: u32,
+    /// The process that opened the store. Never changes but in a test, which cannot fork.
+    pid: AtomicU32,
     /// Device and inode of the database file that was opened.
     identity: (u64, u64),
 }
@@ -111,8 +120,13 @@ impl Core {
         Some(self.boot.load(Ordering::Acquire)).filter(|boot| *boot != 0)
     }
 
+    /// Whether this process is a fork of the one that opened the store.
+    fn is_inherited(&self) -> bool {
+        self.pid.load(Ordering::Acquire) != std::process::id()
+    }
+
     fn check_open(&self) -> Result<(), StoreError> {
-        if self.pid != std::process::id() {
+        if self.is_inherited() {
             return Err(error::forked());
         }
         if self.closed.load(Ordering::Acquire) { Err(error::closed()) } else { Ok(()) }
@@ -134,12 +148,42 @@ struct Inner {
     watch: Mutex<Watch>,
 }
 
+impl Inner {
+    /// Lets go of all connections; they come back when needed.
+    fn suspend(&self) {
+        self.readers.close();
+        lock(&self.watch).close();
+        lock(&self.writer).disconnect();
+    }
+
+    /// Whether there are connections, or somebody is at them.
+    fn has_connections(&self) -> bool {
+        let writer = self.writer.try_lock().map_or(true, |writer| writer.connection().is_some());
+        let watch = self.watch.try_lock().map_or(true, |watch| watch.is_connected());
+        writer || watch || self.readers.any()
+    }
+}
+
+/// A store that somebody is in.
+struct Entered<'a> {
+    inner: &'a Inner,
+    _inside: fork::Inside,
+}
+
+impl Deref for Entered<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        self.inner
+    }
+}
+
 /// A [`Store`] in one SQLite file.
 ///
-/// See the [crate](crate) for what it promises. Dropping it closes it; [`close`](Store::close) does so with an answer.
+/// See the [crate] for what it promises. Dropping it closes it; [`close`](Store::close) does so with an answer.
 pub struct SqliteStore {
     /// `Some` until it is dropped.
-    inner: Option<Inner>,
+    inner: Option<Arc<Inner>>,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -162,9 +206,11 @@ impl SqliteStore {
         let place = Place::resolve(&path)?;
         place.check_file_system()?;
         place.create()?;
-        let sealer = prepare(&place, secret_key, busy_timeout)?;
         let identity =
             place.identity().map_err(|error| error::system(&error, format_args!("look at {}", place.db.display())))?;
+        let _inside = fork::enter();
+        fork::check_inherited(identity)?;
+        let sealer = prepare(&place, secret_key, busy_timeout)?;
         let core = Core {
             workers: Workers::new(&place.db),
             place,
@@ -172,12 +218,14 @@ impl SqliteStore {
             sealer,
             boot: AtomicI64::new(0),
             closed: AtomicBool::new(false),
-            pid: std::process::id(),
+            pid: AtomicU32::new(std::process::id()),
             identity,
         };
         let writer = Writer::open(&core)?;
         core.workers.sweep(&|worker| has_row(writer.connection(), worker));
-        let inner = Inner { core, writer: Mutex::new(writer), readers: Readers::default(), watch: Mutex::default() };
+        let inner =
+            Arc::new(Inner { core, writer: Mutex::new(writer), readers: Readers::default(), watch: Mutex::default() });
+        fork::register(&inner);
         Ok(Self { inner: Some(inner) })
     }
 
@@ -186,10 +234,11 @@ impl SqliteStore {
         self.inner.as_ref().map(|inner| inner.core.place.db.as_path())
     }
 
-    fn inner(&self) -> Result<&Inner, StoreError> {
-        let inner = self.inner.as_ref().ok_or_else(error::closed)?;
+    fn inner(&self) -> Result<Entered<'_>, StoreError> {
+        let inner = self.inner.as_deref().ok_or_else(error::closed)?;
+        // First, because in a forked child the gate may be as a thread that is not there left it.
         inner.core.check_open()?;
-        Ok(inner)
+        Ok(Entered { inner, _inside: fork::enter() })
     }
 
     /// Runs `look` on a connection for reading; all it reads is of one snapshot.
@@ -250,11 +299,13 @@ fn has_row(conn: Option<&Connection>, worker: WorkerId) -> bool {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take()
-            && inner.core.pid != std::process::id()
-        {
-            // A forked child: closing would release what the parent uses.
+        let Some(inner) = self.inner.take() else { return };
+        if inner.core.is_inherited() {
+            // Closing would write to memory that is the parent's as well.
             std::mem::forget(inner);
+        } else {
+            let _inside = fork::enter();
+            drop(inner);
         }
     }
 }
@@ -336,98 +387,5 @@ impl Store for SqliteStore {
         let flushed = lock(&inner.writer).close(&inner.core);
         inner.core.workers.let_go();
         flushed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tidings_store::{AppendShared, Durability, Op};
-
-    const NOW: i64 = 1_790_000_000_000;
-
-    fn store(dir: &tempfile::TempDir) -> SqliteStore {
-        SqliteStore::open(SqliteOptions::new(dir.path().join("s.db"))).unwrap()
-    }
-
-    fn descriptors() -> usize {
-        let of_ours =
-            |link: PathBuf| link.file_name().is_some_and(|name| name.to_string_lossy().starts_with("forked.db"));
-        std::fs::read_dir("/proc/self/fd")
-            .unwrap()
-            .flatten()
-            .filter_map(|fd| std::fs::read_link(fd.path()).ok())
-            .filter(|link| of_ours(link.clone()))
-            .count()
-    }
-
-    /// A fork cannot be made without unsafe code; a store that another process opened looks the same.
-    #[test]
-    fn in_a_forked_child_nothing_is_done_and_nothing_is_closed() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut store = SqliteStore::open(SqliteOptions::new(dir.path().join("forked.db"))).unwrap();
-        let worker = WorkerId([1; 16]);
-        let beat = [Commit::new(Durability::Process, vec![Op::Heartbeat { worker, until: NOW }])];
-        assert!(store.commit(&beat)[0].is_ok());
-        assert!(store.version().is_ok());
-        store.inner.as_mut().unwrap().core.pid ^= 1;
-
-        let told = |kind: Result<(), StoreError>| {
-            let error = kind.unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::Closed);
-            assert!(error.to_string().contains("forked"), "{error}");
-        };
-        for answer in store.commit(&beat) {
-            match answer {
-                Err(CommitError::Store(error)) => told(Err(error)),
-                other => panic!("{other:?}"),
-            }
-        }
-        let (key, id) = (StreamKey::new("s", "a"), StreamId([1; 16]));
-        told(store.stream(&key).map(drop));
-        told(store.stream_by_id(id).map(drop));
-        told(store.next_claim_first(id, 1).map(drop));
-        told(store.read(id, 0, ReadLimits::default()).map(drop));
-        told(store.call(CallId([1; 16])).map(drop));
-        told(store.lost_calls(NOW, 1).map(drop));
-        told(store.due_timers(NOW, 1).map(drop));
-        told(store.next_due().map(drop));
-        told(store.deliveries(None, None, 1).map(drop));
-        told(store.version().map(drop));
-        told(store.timeline(&Boot { id: "b".to_owned(), now_ms: 0 }, NOW).map(drop));
-        told(store.close());
-        let open = descriptors();
-        assert!(open >= 4, "database, log, its index and a worker's lock: {open}");
-        drop(store);
-        assert_eq!(descriptors(), open);
-    }
-
-    /// A claim that a loss of power takes back would be given out again, for other events.
-    #[test]
-    fn claims_on_streams_that_exist_are_synced() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(&dir);
-        let key = StreamKey::new("s", "a");
-        let (id, worker) = (StreamId([1; 16]), WorkerId([1; 16]));
-        let synced_after = |op: Op| {
-            assert!(store.commit(&[Commit::new(Durability::Process, vec![op])])[0].is_ok());
-            let inner = store.inner.as_ref().unwrap();
-            lock(&inner.writer).durability()
-        };
-        let claim = || Op::Claim { new_id: id, key: key.clone(), worker };
-        let shared = || {
-            Op::AppendShared(AppendShared { key: key.clone(), new_id: id, events: Vec::new(), close: false, now: NOW })
-        };
-        let beat = || Op::Heartbeat { worker, until: NOW };
-        assert_eq!(synced_after(claim()), Some(Durability::Process), "a new stream has an id of its own");
-        assert_eq!(synced_after(claim()), Some(Durability::Disk));
-        assert_eq!(synced_after(beat()), Some(Durability::Process));
-        assert_eq!(synced_after(shared()), Some(Durability::Disk), "it fences the writer");
-        assert_eq!(synced_after(shared()), Some(Durability::Process), "the claim stands already");
-        store.timeline(&Boot { id: "b".to_owned(), now_ms: 0 }, NOW).unwrap();
-        assert_eq!(synced_after(beat()), Some(Durability::Process));
-        assert_eq!(synced_after(shared()), Some(Durability::Disk), "another boot");
-        let info = store.stream(&key).unwrap().unwrap();
-        assert_eq!((info.claim, info.owned), (4, false));
     }
 }

@@ -49,6 +49,10 @@ impl Readers {
         found
     }
 
+    pub(crate) fn any(&self) -> bool {
+        self.idle.try_lock().map_or(true, |idle| !idle.is_empty())
+    }
+
     pub(crate) fn close(&self) {
         lock(&self.idle).clear();
     }

@@ -36,6 +36,10 @@ impl Watch {
         Ok(self.told)
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        self.conn.is_some()
+    }
+
     pub(crate) fn close(&mut self) {
         self.conn = None;
     }

@@ -123,7 +123,7 @@ impl Writer {
         }
     }
 
-    fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.conn = None;
         self.synced = None;
         self.data_version = 0;
