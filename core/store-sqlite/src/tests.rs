@@ -50,7 +50,7 @@ fn in_a_forked_child_nothing_is_done_and_nothing_is_closed() {
     told(store.stream_by_id(id).map(drop));
     told(store.next_claim_first(id, 1).map(drop));
     told(store.read(id, 0, ReadLimits::default()).map(drop));
-    told(store.call(CallId([1; 16])).map(drop));
+    told(store.call(CallId::from_bytes([1; 16])).map(drop));
     told(store.lost_calls(NOW, 1).map(drop));
     told(store.due_timers(NOW, 1).map(drop));
     told(store.next_due().map(drop));

@@ -207,7 +207,7 @@ fn opener(db: &Path) {
     let mut id = [0; 16];
     id[..4].copy_from_slice(&std::process::id().to_le_bytes());
     let mut call = record(1, W1, "sealed");
-    call.id = tidings_store::CallId(id);
+    call.id = tidings_store::CallId::from_bytes(id);
     done(&store, [Op::BeginCall(Box::new(call))]);
     say("done");
     wait();
@@ -226,7 +226,7 @@ fn processes_that_make_the_store_at_once_share_one_key() {
         for (child, _) in openers {
             let mut id = [0; 16];
             id[..4].copy_from_slice(&child.id().to_le_bytes());
-            let call = store.call(tidings_store::CallId(id)).expect("opens what it sealed").expect("there");
+            let call = store.call(tidings_store::CallId::from_bytes(id)).expect("opens what it sealed").expect("there");
             assert_eq!(call.config.0, "sealed");
             kill(child);
         }

@@ -54,7 +54,7 @@ pub fn stream_id(n: u8) -> StreamId {
 }
 
 pub fn call_id(n: u8) -> CallId {
-    CallId([n; 16])
+    CallId::from_bytes([n; 16])
 }
 
 pub fn delivery_id(n: u32) -> DeliveryId {
