@@ -32,7 +32,7 @@ pub use hub::{Delivery, Hub, Stats, close_all};
 pub use log::{LogLevel, LogRecord, install_log, log_waits, take_log};
 pub use pending::{Pending, Started};
 pub use port::Port;
-pub use settings::{Settings, retention, seconds};
+pub use settings::{Settings, limit, number, port, retention, seconds};
 pub use stream::{Page, Place, Stream, Tail, Taken, Writer, durability};
 pub use tidings::proto::id::RequestId;
 pub use tidings::proto::stream::{CursorPrefix, Gap, GapReason, Retention};

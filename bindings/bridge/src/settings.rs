@@ -119,6 +119,33 @@ pub fn seconds(name: &str, value: f64) -> Result<Duration> {
     Ok(Duration::from_secs_f64(value))
 }
 
+/// A count or a size.
+///
+/// # Errors
+/// `invalid_argument`, naming the argument, when it is negative.
+pub fn number(name: &str, value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| Error::argument(name, "must be 0 or more"))
+}
+
+/// A port; that it may be used is the core's to say.
+///
+/// # Errors
+/// `invalid_argument`, naming the argument, when it is none.
+pub fn port(name: &str, value: i64) -> Result<u16> {
+    u16::try_from(value).map_err(|_| Error::argument(name, format!("{value} is no port")))
+}
+
+/// How many of something to answer at most.
+///
+/// # Errors
+/// `invalid_argument` when it is less than 1 or more than 2^32 - 1.
+pub fn limit(value: i64) -> Result<u32> {
+    match u32::try_from(value) {
+        Ok(0) | Err(_) => Err(Error::argument("limit", "must be at least 1 and at most 2^32 - 1")),
+        Ok(limit) => Ok(limit),
+    }
+}
+
 fn undeliverable(policy: &str) -> Result<UndeliverablePolicy> {
     match policy {
         "drop" => Ok(UndeliverablePolicy::Drop),

@@ -157,9 +157,6 @@ impl Stream {
     /// Reads committed events, at most `limit`. Blocks for the read.
     pub fn read(&self, after: &Place, limit: u32) -> Result<Page> {
         let stream = self.stream.get()?;
-        if limit == 0 {
-            return Err(Error::argument("limit", "must be at least 1"));
-        }
         let limits = ReadLimits { events: limit, ..ReadLimits::default() };
         Ok(Page::from(stream.read(after.parse()?, limits)?).cut(limit as usize))
     }

@@ -16,7 +16,7 @@ pub(crate) struct Hub {
 }
 
 /// What each stream keeps, as Python gives it: events, bytes, seconds, seconds after close.
-type PlainRetention = (Option<u64>, Option<u64>, Option<f64>, Option<f64>);
+type PlainRetention = (Option<i64>, Option<i64>, Option<f64>, Option<f64>);
 
 #[pymethods]
 impl Hub {
@@ -30,7 +30,7 @@ impl Hub {
         allow_networks: Vec<String>,
         allow_hosts: Vec<String>,
         allow_http: bool,
-        allow_ports: Vec<u16>,
+        allow_ports: Vec<i64>,
         default_secret: Option<String>,
         require_secret: bool,
         undeliverable: Option<String>,
@@ -39,15 +39,16 @@ impl Hub {
         header_names: Vec<String>,
         attempt_timeout: Option<f64>,
         worker_lease: Option<f64>,
-        max_body_bytes: Option<u64>,
-        buffer_bytes: Option<u64>,
+        max_body_bytes: Option<i64>,
+        buffer_bytes: Option<i64>,
     ) -> PyResult<Self> {
         entry(py, "Hub", || {
             let time = |name, value: Option<f64>| value.map(|value| seconds(name, value)).transpose();
+            let number = |name, value: Option<i64>| value.map(|value| bridge::number(name, value)).transpose();
             let retention = match retention {
                 Some((max_events, max_bytes, max_age, after_close)) => Some(bridge::retention(
-                    max_events,
-                    max_bytes,
+                    number("retention.max_events", max_events)?,
+                    number("retention.max_bytes", max_bytes)?,
                     time("retention.max_age", max_age)?,
                     time("retention.after_close", after_close)?,
                 )),
@@ -57,7 +58,10 @@ impl Hub {
                 allow_networks,
                 allow_hosts,
                 allow_http,
-                allow_ports,
+                allow_ports: allow_ports
+                    .into_iter()
+                    .map(|port| bridge::port("allow_ports", port))
+                    .collect::<Result<_, _>>()?,
                 default_secret,
                 require_secret,
                 undeliverable,
@@ -66,8 +70,8 @@ impl Hub {
                 header_names,
                 attempt_timeout: time("attempt_timeout", attempt_timeout)?,
                 worker_lease: time("worker_lease", worker_lease)?,
-                max_body_bytes,
-                buffer_bytes,
+                max_body_bytes: number("max_body_bytes", max_body_bytes)?,
+                buffer_bytes: number("buffer_bytes", buffer_bytes)?,
             };
             Ok(Self { inner: Detached::new(bridge::Hub::new(url, settings)?) })
         })
@@ -114,9 +118,9 @@ impl Hub {
         py: Python<'_>,
         call_id: Option<&str>,
         state: Option<&str>,
-        limit: u32,
+        limit: i64,
     ) -> PyResult<Vec<Delivery>> {
-        let found = blocking(py, "Hub.deliveries", || self.inner.deliveries(call_id, state, limit))?;
+        let found = blocking(py, "Hub.deliveries", || self.inner.deliveries(call_id, state, bridge::limit(limit)?))?;
         Ok(found.into_iter().map(Delivery::from).collect())
     }
 
@@ -139,8 +143,9 @@ pub(crate) fn close_all(py: Python<'_>, timeout: f64) -> PyResult<bool> {
 #[pyfunction]
 pub(crate) fn default_retention() -> PlainRetention {
     let Retention { max_events, max_bytes, max_age_ms, after_close_ms } = Retention::default();
+    let number = |count: Option<u64>| count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     let seconds = |millis: Option<u64>| millis.map(|millis| Duration::from_millis(millis).as_secs_f64());
-    (max_events, max_bytes, seconds(max_age_ms), seconds(after_close_ms))
+    (number(max_events), number(max_bytes), seconds(max_age_ms), seconds(after_close_ms))
 }
 
 /// One delivery, for people.

@@ -59,9 +59,9 @@ impl Stream {
         begin(py, "Stream.close", || Ok(self.inner.close()))
     }
 
-    fn read(&self, py: Python<'_>, after: &Bound<'_, PyAny>, limit: u32) -> PyResult<Page> {
+    fn read(&self, py: Python<'_>, after: &Bound<'_, PyAny>, limit: i64) -> PyResult<Page> {
         let after = place(after)?;
-        let page = blocking(py, "Stream.read", || self.inner.read(&after, limit))?;
+        let page = blocking(py, "Stream.read", || self.inner.read(&after, bridge::limit(limit)?))?;
         Page::new(py, page)
     }
 

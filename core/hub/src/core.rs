@@ -155,6 +155,8 @@ impl Core {
         if done && let Err(error) = self.store.close() {
             tracing::warn!(%error, "closing the store");
         }
+        // Whoever waits for events learns that none will come.
+        self.notifier.all();
         done
     }
 }
