@@ -1,8 +1,9 @@
 """The extension module (bindings/python); `make check-stubs` compares the two. Private: import from `tidings`."""
 
+from types import GenericAlias
 from typing import Any, Generic, TypeVar, final
 
-from typing_extensions import Self
+from typing_extensions import Self, disjoint_base
 
 __all__ = [
     "Call",
@@ -43,6 +44,7 @@ def take_log() -> tuple[list[tuple[int, str, str]], int]: ...
 @final
 class Pending(Generic[_T]):
     """An operation that waits, until a port takes it."""
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
 @final
 class Port:
@@ -190,6 +192,7 @@ class Stats:
 class WriterHandle:
     """A writer on its way to its Python class, which takes it once."""
 
+@disjoint_base
 class Writer:
     """The right of one writer to number a stream in memory."""
     def __new__(cls, handle: WriterHandle) -> Self: ...
