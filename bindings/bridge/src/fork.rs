@@ -9,6 +9,8 @@ use crate::error::Error;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
+pub use tidings::{after_fork_in_parent, before_fork};
+
 /// Tells the library that this process was just forked; call it in the child before anything else.
 pub fn after_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,8 @@
 //!
 //! - An operation is [`Started`]: done at once, or pending, and then parked at a [`Port`] of the event loop that waits.
 //! - Entry points run inside [`guard`].
-//! - The binding calls [`after_fork`] in a forked child and [`close_all`] when the process ends.
+//! - The binding calls [`before_fork`] before a fork, [`after_fork_in_parent`] or, in the child, [`after_fork`] after it,
+//!   and [`close_all`] when the process ends.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -26,7 +27,7 @@ mod webhook;
 pub use answer::Answer;
 pub use call::{Begin, Call, Ended};
 pub use error::{Error, ErrorCode, ErrorRow, Fault, Faults, Result, error_table};
-pub use fork::after_fork;
+pub use fork::{after_fork, after_fork_in_parent, before_fork};
 pub use guard::{guard, install_panic_hook};
 pub use hub::{Delivery, Hub, Stats, close_all};
 pub use log::{LogLevel, LogRecord, install_log, log_waits, take_log};

@@ -42,11 +42,28 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::WriterHandle>()?;
     module.add_class::<webhook::Webhook>()?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(after_fork_in_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)?;
     module.add_function(wrap_pyfunction!(hub::close_all, module)?)?;
     module.add_function(wrap_pyfunction!(hub::default_retention, module)?)?;
     module.add_function(wrap_pyfunction!(log_waits, module)?)?;
     module.add_function(wrap_pyfunction!(take_log, module)?)
+}
+
+/// Tells the library that this process is about to fork.
+///
+/// The GIL stays held: a thread that took it meanwhile could wait for the stores, which open again only after the fork,
+/// for which this thread would need the GIL.
+#[pyfunction]
+fn before_fork() {
+    bridge::before_fork();
+}
+
+/// Tells the library that the fork is done, in the parent.
+#[pyfunction]
+fn after_fork_in_parent() {
+    bridge::after_fork_in_parent();
 }
 
 /// Tells the library that this process was just forked.

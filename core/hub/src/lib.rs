@@ -23,7 +23,7 @@ mod tail;
 pub use call::{BeginCall, Call, Ended};
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, ErrorCode, Result};
-pub use fork::after_fork;
+pub use fork::{after_fork, after_fork_in_parent, before_fork};
 pub use hub::{Hub, Stats};
 pub use options::Options;
 pub use stream::{After, MAX_KEY_BYTES, Read, Stream, Writer};

@@ -32,9 +32,9 @@ impl Workers {
         undo.push(Undo(worker, before).into());
     }
 
-    /// Forgets workers whose leases ran out before `before`.
-    pub(super) fn forget(&mut self, before: StoreMillis, undo: &mut Vec<super::Undo>) {
-        let dead: Vec<_> = self.until.iter().filter(|(_, until)| **until < before).map(|(id, _)| *id).collect();
+    /// Forgets workers whose leases ran out at or before `by`.
+    pub(super) fn forget(&mut self, by: StoreMillis, undo: &mut Vec<super::Undo>) {
+        let dead: Vec<_> = self.until.iter().filter(|(_, until)| **until <= by).map(|(id, _)| *id).collect();
         for worker in dead {
             self.leave(worker, undo);
         }
