@@ -119,8 +119,8 @@ impl Writer {
 
     /// The stream's random id.
     #[getter]
-    fn stream(&self) -> String {
-        self.inner.stream()
+    fn stream(&self, py: Python<'_>) -> PyResult<String> {
+        entry(py, "Writer.stream", || Ok(self.inner.stream()))
     }
 
     /// Appends one event and returns its cursor, without waiting for anything.
@@ -157,14 +157,14 @@ impl Writer {
 
     /// More is buffered than is good: whoever can should wait for `flush`.
     #[getter]
-    fn congested(&self) -> bool {
-        self.inner.congested()
+    fn congested(&self, py: Python<'_>) -> PyResult<bool> {
+        entry(py, "Writer.congested", || Ok(self.inner.congested()))
     }
 
     /// Whether the stream takes no more events from this writer.
     #[getter]
-    fn closed(&self) -> bool {
-        self.inner.closed()
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        entry(py, "Writer.closed", || Ok(self.inner.closed()))
     }
 
     /// Closes the stream after the last event, without waiting. Raises `ClosedError` when it is closed already.
