@@ -53,7 +53,7 @@ impl Core {
             committer: Committer::new(options.buffer_bytes),
             notifier: Notifier::default(),
             worker: WorkerId(random()?),
-            sender: Sender::new(&options)?,
+            sender: Sender::new(&options),
             calls: Mutex::default(),
             work: Notify::new(),
             draining: AtomicBool::new(false),
