@@ -350,7 +350,7 @@ impl Committer {
             self.counters.groups.fetch_add(1, Ordering::Relaxed);
             if before {
                 self.told_loss.store(false, Ordering::Relaxed);
-                tracing::info!("the store is back");
+                tracing::warn!("the store is back");
             }
         }
         !failed

@@ -208,6 +208,17 @@ impl Writer {
         self.owned.append(&self.core.committer, kind, payload, time, identity)
     }
 
+    /// Like [`append`](Self::append), for one who can wait no longer: where that answers `congested`, the oldest buffered
+    /// events become a tombstone (gap `lost`).
+    pub fn append_giving_up(&self, kind: &str, payload: &[u8], identity: Option<&Identity>) -> Result<u64> {
+        self.core.alive()?;
+        if self.core.committer.full() {
+            self.core.committer.give_up();
+        }
+        let time = self.core.timeline.wall();
+        self.owned.append(&self.core.committer, kind, payload, time, identity)
+    }
+
     /// The text of the cursor of a reader that has the event `seq` and all before it.
     pub fn cursor_after(&self, seq: u64) -> String {
         self.owned.prefix.cursor(seq.saturating_add(1))

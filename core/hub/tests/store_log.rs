@@ -31,7 +31,7 @@ impl Visit for Text {
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("tidings") && *metadata.level() <= Level::INFO
+        metadata.target().starts_with("tidings") && *metadata.level() <= Level::WARN
     }
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
@@ -80,7 +80,7 @@ fn one_line_at_each_change() {
         wait(writer.flush(Durability::Process)).expect("committed");
         let said = lines.take();
         assert_eq!(said.len(), 1, "{said:?}");
-        assert_eq!(said[0].0, Level::INFO);
+        assert_eq!(said[0].0, Level::WARN);
         assert!(said[0].1.contains("the store is back"), "{said:?}");
     }
     writer.close().expect("open until now");
