@@ -11,8 +11,9 @@ from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessa
 from mcp.server.streamable_http import EventStore as SdkEventStore
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
-from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, Writer
+from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, TidingsError, UnavailableError, Writer, _port
 from . import _compat, _scoping
+from ._opening import opening_of
 from ._replay import Replayed, gap_notice
 from ._trouble import Trouble
 from ._unscoped import UnscopedStreams
@@ -25,10 +26,11 @@ _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
 
 _CATCH_UP: Final = 2.0
-"""Seconds a message waits for a store that is behind, before it is sent without being stored."""
+"""Seconds a message waits for a store that is behind, before others that were not stored yet are given up for it."""
 
 _APPEND: Final = "an event could not be stored; it cannot be replayed"
 _REPLAY: Final = "a stream could not be replayed to its end"
+_NOT_OPEN: Final = UnavailableError("the store is not open")
 
 
 class EventStore(SdkEventStore):
@@ -40,6 +42,7 @@ class EventStore(SdkEventStore):
       stream live; the connection closes after the stream's final response;
     - an event id of another session, an unknown one or a malformed one replays nothing;
     - what retention has dropped is told by ``notifications/io.tidings/gap`` before the earliest message left;
+    - what had to be given up while the store was down is told in the same way, reason `lost`;
     - no failure of the store is raised into the SDK, where it would end the session.
 
     One object serves any number of sessions: each transport the SDK makes with it gets a `SessionEventStore`.
@@ -49,6 +52,7 @@ class EventStore(SdkEventStore):
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._opening = opening_of(hub)
         self._trouble = Trouble()
         self._unscoped: UnscopedStreams | None = None
         _scoping.install()
@@ -64,6 +68,9 @@ class EventStore(SdkEventStore):
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Store a message of a session nobody named (see the class). Never raises."""
+        if not self._opening.ready():
+            self._trouble.swallow(_APPEND, _NOT_OPEN)
+            return ""
         try:
             return self._anonymous().store(stream_id, message)
         except Exception as error:
@@ -72,6 +79,9 @@ class EventStore(SdkEventStore):
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         """Replay a stream of a session nobody named, up to its head, and return its id for the SDK to go on with."""
+        if not self._opening.ready():
+            self._trouble.swallow(_REPLAY, _NOT_OPEN)
+            return None
         try:
             return await self._anonymous().replay(last_event_id, send_callback)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -93,20 +103,34 @@ class EventStore(SdkEventStore):
 class SessionEventStore(SdkEventStore):
     """The event store of one MCP session. Made by the SDK's transports through `EventStore`, or by `EventStore.scoped`."""
 
-    __slots__ = ("_close_sse_stream", "_hub", "_opened", "_scope", "_tails", "_trouble", "_writers")
+    __slots__ = (
+        "_behind",
+        "_close_sse_stream",
+        "_hub",
+        "_opened",
+        "_opening",
+        "_scope",
+        "_tails",
+        "_trouble",
+        "_writers",
+    )
 
     def __init__(
         self, hub: Hub, session_id: str, trouble: Trouble, close_sse_stream: Callable[[str], None] | None = None
     ) -> None:
         self._hub = hub
+        self._opening = opening_of(hub)
         self._scope = "session:" + session_id
         self._trouble = trouble
         self._close_sse_stream = close_sse_stream
         # Open streams by the SDK's stream id; a request id used again after its final response opens a fresh one.
         self._writers: dict[str, Writer] = {}
         self._opened = 0
+        # The store did not catch up within the time one message waits: the next ones do not wait as well.
+        self._behind = False
         # The tail now following a stream, by the stream's own id.
         self._tails: dict[str, Tail] = {}
+        _port.attend()
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Append `message` to the session's stream `stream_id` and return its event id; None only marks a position.
@@ -118,6 +142,9 @@ class SessionEventStore(SdkEventStore):
         try:
             writer = self._writers.get(stream_id)
             if writer is None:
+                if not self._opening.ready():
+                    self._trouble.swallow(_APPEND, _NOT_OPEN)
+                    return ""
                 writer = self._open(stream_id)
             if message is None:
                 return writer.cursor()
@@ -147,16 +174,32 @@ class SessionEventStore(SdkEventStore):
             return ""
 
     async def _append_later(self, writer: Writer, payload: bytes, final: bool) -> str:
-        """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait."""
+        """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait.
+
+        A store that does not catch up is as good as down: what must be given up is told as a gap.
+        """
         try:
-            with anyio.move_on_after(_CATCH_UP):
-                await writer.flush()
-            return writer.append(payload, close=final)
+            if self._behind and not writer.congested:
+                self._behind = False
+            if not self._behind:
+                with anyio.move_on_after(_CATCH_UP):
+                    await self._caught_up(writer)
+                try:
+                    return writer.append(payload, close=final)
+                except CongestedError:
+                    self._behind = True
+            return writer.append(payload, close=final, give_up=True)
         except Exception as error:
             self._trouble.report(_APPEND, error)
             if final:
                 self._close(writer)
             return ""
+
+    async def _caught_up(self, writer: Writer) -> None:
+        try:
+            await writer.flush()
+        except TidingsError as error:
+            _log.debug("a stream of %s could not be flushed: %s", self._scope, error)  # the append finds out what holds
 
     def _open(self, stream_id: str) -> Writer:
         # The number makes the name one that the session has never had; the rest is for people, and bounded.
@@ -171,6 +214,9 @@ class SessionEventStore(SdkEventStore):
         Returning None tells the SDK that there is nothing to go on with, so it closes the connection and does not
         register a second, racing path for the same messages. Never raises; ends when the client leaves.
         """
+        if not self._opening.ready():
+            self._trouble.swallow(_REPLAY, _NOT_OPEN)
+            return
         tail: Tail | None = None
         try:
             tail = self._hub.resume(self._scope, last_event_id)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 import anyio.lowlevel
-import anyio.to_thread
 from mcp.server.lowlevel.server import Server
 
-from .. import Hub
-from ._trouble import Trouble
+from .. import Hub, _port
+from ._opening import opening_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,9 +61,8 @@ class Nursery:
 class Nurseries:
     """The nurseries of one server: one for each lifespan that is now open, on whichever event loop."""
 
-    def __init__(self, hub: Hub, trouble: Trouble) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._trouble = trouble
         self._open: list[tuple[object, object, Nursery]] = []
         self.detached: Counter[str] = Counter()
         """How many calls run on without their request, by the name they are counted under."""
@@ -95,7 +93,10 @@ class Nurseries:
         @asynccontextmanager
         async def wrapped(server: Server[Any]) -> AsyncIterator[Any]:
             async with lifespan(server) as state, anyio.create_task_group() as tasks:
-                await self._open_hub()
+                _port.attend()
+                opening = opening_of(self._hub)
+                await opening.first()
+                tasks.start_soon(opening.go_on)
                 nursery = Nursery(tasks)
                 entry = (anyio.lowlevel.current_token(), state, nursery)
                 self._open.append(entry)
@@ -107,10 +108,3 @@ class Nurseries:
                     tasks.cancel_scope.cancel()
 
         return wrapped
-
-    async def _open_hub(self) -> None:
-        try:
-            await anyio.to_thread.run_sync(self._hub.open)
-        except Exception as error:
-            # The server serves without it; whatever needs the hub tries again and says so.
-            self._trouble.report("the hub could not be opened", error)

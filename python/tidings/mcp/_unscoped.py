@@ -62,7 +62,7 @@ class UnscopedStreams:
         if final:
             stream.closed = True
             del self._open[stream_id]
-        stream.head = stream.writer.append(_compat.wire_bytes(message), close=final)
+        stream.head = stream.writer.append(_compat.wire_bytes(message), close=final, give_up=True)
         return stream.head
 
     async def replay(self, last_event_id: str, send_callback: EventCallback) -> str | None:
