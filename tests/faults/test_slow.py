@@ -1,0 +1,83 @@
+"""A disk that is slow, or that does not answer at all: no tool and no client waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from faults.faulty import Victim, progress, result_text, until
+from mcp_wire import LEGACY, Client, Receiver
+
+STEPS = 40
+
+
+def test_a_tool_does_not_wait_for_a_slow_disk(victim: Victim) -> None:
+    client = Client(victim.port, LEGACY)
+    victim.faults.slow(50)
+    before = victim.faults.written
+    answer = client.call("steps", {"count": STEPS}, progress=True)
+    primed = answer.priming()
+    events = answer.rest()
+    # Had each step waited for its own write, there would be as many.
+    assert victim.faults.written - before < STEPS
+    victim.faults.end()
+    assert progress(events) == list(range(1, STEPS + 1))
+    assert client.get(primed.id).rest() == events
+    assert victim.lines() == []
+
+
+def test_a_call_ends_while_the_disk_does_not_answer(victim: Victim) -> None:
+    client = Client(victim.port, LEGACY)
+    stored = victim.count("events")
+    victim.faults.hold()
+    until(lambda: victim.faults.waiting, "a write that is held up")
+    answer = client.call("steps", {"count": STEPS}, id=1, progress=True)
+    primed = answer.priming()
+    events = answer.rest()
+    assert progress(events) == list(range(1, STEPS + 1))
+    assert result_text(events[-1]) == "done"
+    assert client.call("steps", id=2).messages()[-1]["result"]["content"][0]["text"] == "done"
+    assert victim.faults.waiting
+    assert victim.count("events") == stored
+    victim.faults.end()
+    assert client.get(primed.id).rest() == events
+    assert victim.lines() == []
+
+
+def test_a_full_buffer_of_a_disk_that_does_not_answer_becomes_a_gap(make_victim: Callable[..., Victim]) -> None:
+    patience = {"tidings.mcp._event_store._CATCH_UP": 0.05}
+    victim = make_victim(buffer_bytes=16 << 10, patience=patience).start()
+    client = Client(victim.port, LEGACY)
+    steps = 400
+    victim.faults.hold()
+    until(lambda: victim.faults.waiting, "a write that is held up")
+    answer = client.call("steps", {"count": steps}, id=1, progress=True)
+    primed = answer.priming()
+    events = answer.rest()
+    assert progress(events) == list(range(1, steps + 1))
+    assert result_text(events[-1]) == "done"
+    victim.faults.end()
+    resumed = client.get(primed.id).rest()
+    at = [event.message.get("method") for event in resumed].index("notifications/io.tidings/gap")
+    after = resumed[at + 1 :]
+    assert resumed[:at] == events[:at]
+    assert after == events[-len(after) :]
+    assert result_text(after[-1]) == "done"
+    earliest = steps + 1 - len(after)
+    assert resumed[at].message["params"] == {"reason": "lost", "earliestSeq": earliest, "headSeq": steps}
+    assert victim.count("lost") == earliest - at > 0
+
+
+def test_a_config_is_refused_when_the_disk_does_not_answer(
+    make_victim: Callable[..., Victim], receiver: Receiver
+) -> None:
+    victim = make_victim(patience={"tidings.mcp._calls._ACCEPT_WITHIN": 0.2}).start()
+    client = Client(victim.port, LEGACY)
+    victim.faults.hold()
+    refused = client.call("steps", id=1, notificationConfig=receiver.config("completed", "failed"))
+    assert refused.messages()[-1]["error"]["data"] == {"reason": "unavailable", "retryable": True}
+    assert victim.count("tools") == 0
+    victim.faults.end()
+    accepted = client.call("steps", id=2, notificationConfig=receiver.config("completed", "failed")).messages()[-1]
+    delivered = receiver.next()["data"]["callId"]
+    assert delivered == accepted["result"]["_meta"]["io.tidings/acknowledged"]["callId"]
+    assert receiver.deliveries.empty()
