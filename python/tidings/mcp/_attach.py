@@ -103,7 +103,7 @@ def attach(
     _check_seconds("detached_limit", detached_limit)
 
     trouble = Trouble()
-    nurseries = Nurseries(hub)
+    nurseries = Nurseries(hub, trouble)
     store = EventStore(hub) if event_store else None
     middleware = Middleware(low_level, hub, named, timeout, Limits(max_detached, detached_limit), nurseries, trouble)
     chain = low_level.middleware

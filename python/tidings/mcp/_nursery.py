@@ -12,8 +12,9 @@ import anyio.abc
 import anyio.lowlevel
 from mcp.server.lowlevel.server import Server
 
-from .. import Hub, _port
+from .. import ClosedError, Hub, _port
 from ._opening import opening_of
+from ._trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _GRACE: Final = 3.0
 """Seconds the open calls have at a shutdown to record it (the hub itself waits at most 2 for the disk)."""
+
+_FLUSH: Final = 2.0
+"""Seconds a server that goes down waits for what it said to be stored."""
 
 
 class Nursery:
@@ -61,8 +65,9 @@ class Nursery:
 class Nurseries:
     """The nurseries of one server: one for each lifespan that is now open, on whichever event loop."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, trouble: Trouble) -> None:
         self._hub = hub
+        self._trouble = trouble
         self._open: list[tuple[object, object, Nursery]] = []
         self.detached: Counter[str] = Counter()
         """How many calls run on without their request, by the name they are counted under."""
@@ -106,5 +111,23 @@ class Nurseries:
                     await nursery.shut_down()
                     self._open.remove(entry)
                     tasks.cancel_scope.cancel()
+                    if opening.is_open:
+                        await self._flush()
 
         return wrapped
+
+    async def _flush(self) -> None:
+        """Have everything on disk that was appended so far.
+
+        The end of the process is too late for it: uvicorn dies of the very signal that stopped it, so that nothing
+        registered for the end is called.
+        """
+        what = "the server goes down and its store does not take what is left, which is lost with the process"
+        try:
+            with anyio.fail_after(_FLUSH, shield=True):
+                # A commit that has to be on disk takes along everything before it, whosever it is.
+                await self._hub.new_writer("io.tidings", "flush").flush("disk")
+        except ClosedError:
+            pass  # it flushed when it was closed
+        except Exception as error:
+            self._trouble.report(what, error)

@@ -41,6 +41,11 @@ class Opening:
         self._pause = 0.0
         self._again = 0.0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the hub can be used, without doing anything for it."""
+        return self._open
+
     def ready(self) -> bool:
         """Whether the hub can be used. Has it opened in a thread when that is due; the very first time it waits."""
         if self._open:
