@@ -241,6 +241,16 @@ class Victim:
         until(lambda: any("the store is back" in line for line in self.lines()), "the line that says so")
 
 
+def assert_one_outage(lines: list[str], *between: str) -> None:
+    """One line at the start, one at the end, those in between: and nothing for each event."""
+    expected = ["ERROR tidings.", *["ERROR tidings."] * len(between), "WARNING tidings."]
+    told = ["the store fails", *between, "the store is back"]
+    assert len(lines) == len(told), lines
+    for line, level, text in zip(lines, expected, told, strict=True):
+        assert line.startswith(level), lines
+        assert text in line, lines
+
+
 def name_of(error: int) -> str:
     """For the names of tests."""
     return errno.errorcode[error]

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable
 from typing import Any
 
-from faults.faulty import SYNC, Victim
+from faults.faulty import SYNC, Victim, until
 from mcp_wire import LEGACY, Client, Receiver
 
 
@@ -49,3 +49,32 @@ def test_an_acknowledgement_outlives_failed_syncs_a_kill_and_a_loss_of_power(
     later = accept(4).messages()[-1]["result"]["_meta"]["io.tidings/acknowledged"]["callId"]
     while (event := receiver.next())["data"]["callId"] != later:
         assert ids[event["data"]["callId"]] == event["eventId"]
+
+
+def test_a_config_that_was_refused_for_a_failed_sync_does_not_come_back(
+    make_victim: Callable[..., Victim], receiver: Receiver
+) -> None:
+    victim = make_victim(worker_lease=1.0).start()
+    client = Client(victim.port, LEGACY)
+    config = receiver.config("completed", "failed", "cancelled")
+    victim.faults.fail(errno.EIO, SYNC)
+    refused = client.call("steps", notificationConfig=config).messages()[-1]
+    assert refused["error"]["data"]["reason"] == "unavailable"
+    # Its pages stand in the log as if it had been committed, until the next try has put others in their place.
+    failures = victim.count("failures")
+    until(lambda: victim.count("failures") > failures, "another try")
+    victim.kill()
+    victim.faults.end()
+
+    victim.start()
+    client = Client(victim.port, LEGACY)
+    victim.mark()
+    accepted = client.call("steps", {"hold_at": 0}, id=2, progress=True, notificationConfig=config)
+    running = accepted.take(1)[0].message["params"]["callId"]
+    victim.ask("reached")
+    victim.kill()
+    accepted.cut()
+    victim.start()
+    # What is lost is looked for in the order it began: the refused one would be first.
+    assert receiver.next()["data"]["callId"] == running
+    assert receiver.deliveries.empty()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
-from faults.faulty import Victim, progress, result_text, until
-from mcp_wire import LEGACY, Client, Receiver
+from faults.faulty import DATABASE, Victim, progress, result_text, until
+from mcp_wire import LEGACY, WAIT, Client, Receiver
+from tidings import Gap, Hub
 
 STEPS = 40
 
@@ -29,6 +31,8 @@ def test_a_call_ends_while_the_disk_does_not_answer(victim: Victim) -> None:
     client = Client(victim.port, LEGACY)
     stored = victim.count("events")
     victim.faults.hold()
+    # Something has to be written first, or nothing is held up.
+    assert client.call("steps", id=0).messages()[-1]["result"]["content"][0]["text"] == "done"
     until(lambda: victim.faults.waiting, "a write that is held up")
     answer = client.call("steps", {"count": STEPS}, id=1, progress=True)
     primed = answer.priming()
@@ -49,6 +53,8 @@ def test_a_full_buffer_of_a_disk_that_does_not_answer_becomes_a_gap(make_victim:
     client = Client(victim.port, LEGACY)
     steps = 400
     victim.faults.hold()
+    # Something has to be written first, or nothing is held up.
+    assert client.call("steps", id=0).messages()[-1]["result"]["content"][0]["text"] == "done"
     until(lambda: victim.faults.waiting, "a write that is held up")
     answer = client.call("steps", {"count": steps}, id=1, progress=True)
     primed = answer.priming()
@@ -65,6 +71,9 @@ def test_a_full_buffer_of_a_disk_that_does_not_answer_becomes_a_gap(make_victim:
     earliest = steps + 1 - len(after)
     assert resumed[at].message["params"] == {"reason": "lost", "earliestSeq": earliest, "headSeq": steps}
     assert victim.count("lost") == earliest - at > 0
+    [line] = victim.lines()
+    assert line.startswith("ERROR tidings."), line
+    assert "given up" in line
 
 
 def test_a_config_is_refused_when_the_disk_does_not_answer(
@@ -81,3 +90,23 @@ def test_a_config_is_refused_when_the_disk_does_not_answer(
     delivered = receiver.next()["data"]["callId"]
     assert delivered == accepted["result"]["_meta"]["io.tidings/acknowledged"]["callId"]
     assert receiver.deliveries.empty()
+
+
+def test_a_server_that_stops_leaves_nothing_behind_on_a_slow_disk(make_victim: Callable[..., Victim]) -> None:
+    victim = make_victim().start()
+    client = Client(victim.port, LEGACY)
+    victim.faults.slow(10)
+    answer = client.call("steps", {"count": STEPS}, progress=True)
+    primed = answer.priming()
+    events = answer.rest()
+    victim.stop()
+    assert primed.id is not None
+
+    async def stored(cursor: str) -> list[tuple[str, str]]:
+        async with Hub(f"sqlite:{victim.data / DATABASE}") as hub:
+            tail = hub.resume(f"session:{client.session}", cursor)
+            return [(item.cursor, item.payload.decode()) async for item in tail if not isinstance(item, Gap)]
+
+    found = asyncio.run(asyncio.wait_for(stored(primed.id), WAIT))
+    assert found == [(event.id, event.data) for event in events]
+    assert victim.lines() == []
