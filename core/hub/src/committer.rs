@@ -7,7 +7,7 @@
 //! one place and in order, so that what must be given up can be the oldest.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidings_store::{Commit, CommitError, Done, Durability, Op, Store, StoreError, StoreErrorKind};
@@ -37,10 +37,19 @@ struct Waiting {
     reply: Reply,
 }
 
+/// Somebody waits until everything handed over before is committed.
+struct Flush {
+    durability: Durability,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
 #[derive(Default)]
 struct Queue {
     dirty: Vec<Arc<Owned>>,
     commits: Vec<Waiting>,
+    flushes: Vec<Flush>,
+    /// The writer thread waits and nobody has woken it yet: each wake costs a system call.
+    idle: bool,
     /// The hub is closing: a store that fails is not waited for.
     hurry: bool,
     stop: bool,
@@ -51,6 +60,7 @@ struct Queue {
 struct Batch {
     dirty: Vec<Arc<Owned>>,
     commits: Vec<Waiting>,
+    flushes: Vec<Flush>,
 }
 
 /// What the committer counts.
@@ -107,9 +117,14 @@ impl Committer {
     pub(crate) fn enqueue(&self, owned: &Arc<Owned>) {
         let mut queue = lock(&self.queue);
         queue.dirty.push(Arc::clone(owned));
-        let first = queue.dirty.len() == 1 && queue.commits.is_empty();
+        self.wake(queue);
+    }
+
+    /// Wakes the writer thread if it waits.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        let idle = std::mem::take(&mut queue.idle);
         drop(queue);
-        if first {
+        if idle {
             self.wake.notify_one();
         }
     }
@@ -123,8 +138,21 @@ impl Committer {
             return receiver;
         }
         queue.commits.push(Waiting { commit, reply });
-        drop(queue);
-        self.wake.notify_one();
+        self.wake(queue);
+        receiver
+    }
+
+    /// Answers when everything handed over before is committed that durably. What waits is committed so at once: an append
+    /// and its flush are one commit.
+    pub(crate) fn flush(&self, durability: Durability) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (reply, receiver) = oneshot::channel();
+        let mut queue = lock(&self.queue);
+        if queue.stop {
+            let _ = reply.send(Err(StoreError::new(StoreErrorKind::Closed, "the hub is closed")));
+            return receiver;
+        }
+        queue.flushes.push(Flush { durability, reply });
+        self.wake(queue);
         receiver
     }
 
@@ -216,7 +244,7 @@ impl Committer {
                 continue;
             }
             let batch = self.next_batch();
-            if batch.dirty.is_empty() && batch.commits.is_empty() {
+            if batch.dirty.is_empty() && batch.commits.is_empty() && batch.flushes.is_empty() {
                 if failing {
                     self.note(None);
                 }
@@ -238,9 +266,13 @@ impl Committer {
 
     /// Waits for work. Says whether the thread is to end after it.
     fn wait(&self) -> bool {
-        let queue = lock(&self.queue);
-        let idle = |q: &mut Queue| q.dirty.is_empty() && q.commits.is_empty() && !q.stop;
-        self.wake.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner).stop
+        let mut queue = lock(&self.queue);
+        while queue.dirty.is_empty() && queue.commits.is_empty() && queue.flushes.is_empty() && !queue.stop {
+            queue.idle = true;
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.idle = false;
+        queue.stop
     }
 
     /// Waits before the store is tried again: what comes meanwhile is not worth another try.
@@ -255,7 +287,8 @@ impl Committer {
         let mut queue = lock(&self.queue);
         let dirty = std::mem::take(&mut queue.dirty);
         let rest = if queue.commits.len() > GROUP { queue.commits.split_off(GROUP) } else { Vec::new() };
-        Batch { dirty, commits: std::mem::replace(&mut queue.commits, rest) }
+        let commits = std::mem::replace(&mut queue.commits, rest);
+        Batch { dirty, commits, flushes: std::mem::take(&mut queue.flushes) }
     }
 
     /// One group. `false`: the store failed.
@@ -277,24 +310,37 @@ impl Committer {
         let (waiting, replies): (Vec<Commit>, Vec<Reply>) =
             batch.commits.into_iter().map(|w| (w.commit, w.reply)).unzip();
         group.extend(waiting);
+        let asked = batch.flushes.iter().map(|flush| flush.durability).max().unwrap_or_default();
+        if asked == Durability::Disk {
+            match group.first_mut() {
+                Some(first) if !taken.is_empty() => first.durability = asked,
+                // The heartbeat is what gives the store something to sync when all else is committed already.
+                _ => group.push(Commit::new(asked, vec![(means.heartbeat)()])),
+            }
+        }
 
         failpoint::hit(if holds(&group, |op| matches!(op, Op::EndCall { .. })) {
             "before_outcome_commit"
         } else {
             "before_commit"
         });
-        let mut results = means.store.commit(&group);
+        let mut results = if group.is_empty() { Vec::new() } else { means.store.commit(&group) };
         if holds(&group, |op| matches!(op, Op::Enqueue(_))) {
             failpoint::hit("after_commit_before_dispatch");
         }
         let short = || StoreError::new(StoreErrorKind::Io, "the store answered fewer results than commits").into();
         results.resize_with(group.len(), || Err(short()));
-        let failure = results.iter().find_map(|result| match result {
+        let mut failure = results.iter().find_map(|result| match result {
             Err(CommitError::Store(error)) => Some(error.clone()),
             _ => None,
         });
+        let refused = |results: &[Result<_, _>]| !results.is_empty() && results.iter().all(Result::is_err);
+        if asked == Durability::Disk && failure.is_none() && refused(&results[..taken.len()]) {
+            // Nothing was written by those who were to be synced.
+            failure = probe(means).err();
+        }
         // Before anybody hears of it, so that whoever does finds the hub knowing it.
-        let works = self.note(failure);
+        let works = if group.is_empty() && !self.failing() { true } else { self.note(failure.clone()) };
         let mut results = results.into_iter();
         for ((owned, taken), result) in taken.into_iter().zip(results.by_ref()) {
             match result {
@@ -318,6 +364,9 @@ impl Committer {
                 }
             }
             let _ = reply.send(result);
+        }
+        for flush in batch.flushes {
+            let _ = flush.reply.send(failure.clone().map_or(Ok(()), Err));
         }
         works
     }
@@ -359,9 +408,14 @@ impl Committer {
     /// The store was tried and still fails: whoever waits for a commit is told, the writers' events stay.
     fn still_failing(&self, error: StoreError) {
         self.note(Some(error.clone()));
-        let commits = std::mem::take(&mut lock(&self.queue).commits);
+        let mut queue = lock(&self.queue);
+        let (commits, flushes) = (std::mem::take(&mut queue.commits), std::mem::take(&mut queue.flushes));
+        drop(queue);
         for waiting in commits {
             let _ = waiting.reply.send(Err(error.clone().into()));
+        }
+        for flush in flushes {
+            let _ = flush.reply.send(Err(error.clone()));
         }
     }
 
@@ -370,9 +424,10 @@ impl Committer {
         let mut queue = lock(&self.queue);
         queue.stop = true;
         let (dirty, commits) = (std::mem::take(&mut queue.dirty), std::mem::take(&mut queue.commits));
+        let flushes = std::mem::take(&mut queue.flushes);
         drop(queue);
-        let gone =
-            || CommitError::Store(StoreError::new(StoreErrorKind::Closed, "the hub closed before it was committed"));
+        let closed = || StoreError::new(StoreErrorKind::Closed, "the hub closed before it was committed");
+        let gone = || CommitError::Store(closed());
         let mut events = 0;
         for owned in dirty {
             let taken = owned.take();
@@ -384,6 +439,9 @@ impl Committer {
         }
         for waiting in commits {
             let _ = waiting.reply.send(Err(gone()));
+        }
+        for flush in flushes {
+            let _ = flush.reply.send(Err(closed()));
         }
         if events > 0 {
             tracing::error!(events, "the hub closed while the store was failing; events are lost");

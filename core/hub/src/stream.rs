@@ -305,12 +305,7 @@ impl Writer {
         if durability == Durability::Process && self.owned.reached(target) {
             return Ok(());
         }
-        // The heartbeat is what gives the store something to sync when all else is committed already.
-        let ops = match durability {
-            Durability::Process => Vec::new(),
-            Durability::Disk => vec![self.core.heartbeat_op()],
-        };
-        self.core.commit(Commit::new(durability, ops)).await?;
+        self.core.committer.flush(durability).await.map_err(|_| Error::closed("hub"))??;
         if self.owned.reached(target) {
             return Ok(());
         }
