@@ -9,7 +9,15 @@ from typing import Final, cast
 import anyio
 from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessage
 from mcp.server.streamable_http import EventStore as SdkEventStore
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
 from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, TidingsError, UnavailableError, Writer, _port
 from . import _compat, _scoping
@@ -21,6 +29,9 @@ from ._unscoped import UnscopedStreams
 _log: Final = logging.getLogger("tidings.mcp")
 
 _FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
+
+_DUMP: Final = {kind: kind.__pydantic_serializer__.to_json for kind in (JSONRPCNotification, JSONRPCRequest)}
+"""What a server sends before a stream's final response, and how it becomes JSON (`_compat.wire_bytes`, looked up once)."""
 
 _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
@@ -138,7 +149,17 @@ class SessionEventStore(SdkEventStore):
         Takes microseconds, never blocks on the disk and never raises. After a failure the id is empty, which the
         SDK leaves off the wire: the client keeps its last good one.
         """
-        # The hot path of every message a server sends: no awaits, no locks, no formatting.
+        # The hot path of every message a server sends, in the middle of an open stream: no awaits, no locks, no
+        # formatting. Everything else goes the long way, also what went wrong here: nothing was appended then.
+        dump = _DUMP.get(type(message))
+        if dump is not None:
+            try:
+                return self._writers[stream_id].append(dump(message, by_alias=True, exclude_unset=True))
+            except Exception:  # noqa: S110  the long way tells what is wrong
+                pass
+        return await self._store(stream_id, message)
+
+    async def _store(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         try:
             writer = self._writers.get(stream_id)
             if writer is None:
