@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use support::{ENDS, FaultStore, HANG, begin, config, drain, keep_all, local, memory, over, seqs, wait};
+use support::{
+    ENDS, FaultStore, Gate, HANG, Receiver, Reply, begin, config, drain, keep_all, local, memory, over, seqs, wait,
+};
 use tidings::store::Store;
 use tidings::{After, Durability, ErrorCode, Hub, Options, ReadLimits, Stats, Tail};
 
@@ -63,6 +65,34 @@ fn closing_wakes_whoever_waits() {
         assert_eq!(tailing.join().expect("a thread"), ErrorCode::Closed);
         assert_eq!(ending.join().expect("a thread").as_deref(), Some("shutdown"));
     });
+}
+
+/// An attempt that hangs holds up the closing; it does not hold up those who wait for events.
+#[test]
+fn closing_wakes_tails_before_attempts_end() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let receiver = Receiver::start(move |_, _| {
+        held.pass();
+        Reply::OK
+    });
+    let mut options = local();
+    options.attempt_timeout = HANG * 10;
+    let hub = over(&FaultStore::new(), options);
+    let call = begin(&hub, &config(&receiver.endpoint, &ENDS)).expect("accepted");
+    wait(call.complete(b"{}")).expect("ended");
+    receiver.wait_for(1);
+    let writer = hub.new_writer("s", "n").expect("a writer");
+    let mut tail = hub.resume("s", &writer.cursor()).expect("a tail");
+    let woken = Then::new(|| ());
+    assert!(poll(&mut tail, &woken));
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| hub.close(HANG * 10));
+        woken.wait();
+        gate.open();
+        assert!(closing.join().expect("a thread"));
+    });
+    assert_eq!(wait(tail.next()).expect("an answer").expect_err("closed").code(), ErrorCode::Closed);
 }
 
 /// What was appended is committed by closing and by dropping, without a flush.

@@ -180,18 +180,21 @@ fn giving_up_while_a_commit_fails() {
     let hub = over(&store, small());
     let writer = hub.new_writer("s", "n").expect("a writer");
     let first = writer.cursor();
+    store.spare_heartbeats();
     break_down(&store, &hub);
     let mut next = 0;
-    for _ in 0..10 {
-        // The probe gets through, the group behind it is held, and fails in the end.
-        store.block(true);
-        store.wait_held();
-        store.fail(None);
-        for _ in 0..300 {
+    let mut append = |count| {
+        for _ in 0..count {
             assert_eq!(writer.append("message", &[b'x'; 100], None).expect("never the writer's concern"), next);
             next += 1;
         }
-        store.fail(Some(StoreErrorKind::Full));
+    };
+    append(10);
+    for count in [5, 300, 5, 300] {
+        // A heartbeat gets through, so all there is is in the writer thread's hands; and that fails in the end.
+        store.block(true);
+        store.wait_held();
+        append(count);
         store.block(false);
         store.wait_failed(1);
     }

@@ -188,10 +188,15 @@ fn a_gap_survives_a_failed_read_and_more_retention() {
     fill(&writer, 30);
     trim(&clock, &store, &writer, 20);
     let mut tail = hub.resume("s", &first).expect("a tail");
+    let mut early = hub.resume("s", &first).expect("a tail");
     store.fail_reads(true);
-    let error = wait(tail.next()).expect("open").expect_err("reading fails");
-    assert_eq!((error.code(), error.retryable()), (ErrorCode::Unavailable, true));
+    for tail in [&mut tail, &mut early] {
+        let error = wait(tail.next()).expect("open").expect_err("reading fails");
+        assert_eq!((error.code(), error.retryable()), (ErrorCode::Unavailable, true));
+    }
     store.fail_reads(false);
+    let read = wait(early.next()).expect("open").expect("a read");
+    assert_eq!((read.gap, seqs(&[read])), (Some(gap(GapReason::Evicted, 20, 29)), (20..30).collect()));
     fill(&writer, 5);
     trim(&clock, &store, &writer, 25);
     let read = wait(tail.next()).expect("open").expect("a read");

@@ -83,7 +83,7 @@ pub(crate) async fn end_timed_out(core: &Arc<Core>, now: StoreMillis, limit: u32
         let ending = bare(Outcome::Timeout, None);
         let local = lock(&core.calls).get(&timer.call).and_then(Weak::upgrade);
         if let Some(call) = local {
-            ended += usize::from(call.begun() && call.start_end(&ending));
+            ended += usize::from(call.start_end(&ending));
         } else if let Ok(Some(record)) = core.store.call(timer.call) {
             match end_record(core, &record, &ending).await {
                 Ok(_) => ended += 1,
