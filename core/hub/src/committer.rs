@@ -95,7 +95,7 @@ pub(crate) struct Committer {
     buffered: AtomicUsize,
     limit: usize,
     failing: AtomicBool,
-    /// The log has told of events given up since the store began to fail.
+    /// The log has told of events given up since the buffer was last not congested.
     told_loss: AtomicBool,
     pub(crate) counters: Counters,
 }
@@ -190,7 +190,7 @@ impl Committer {
         self.failing.load(Ordering::Relaxed)
     }
 
-    /// Makes room while the store fails: the oldest events, whosever they are, become tombstones. Makes a little more
+    /// Makes room: the oldest events that are not in the writer thread's hands, whosever they are, become tombstones. Makes a little more
     /// than is needed now, so that it has to look through the writers only now and then.
     pub(crate) fn give_up(&self) {
         let dirty = lock(&self.queue).dirty.clone();
@@ -206,10 +206,7 @@ impl Committer {
             self.removed(bytes);
             self.counters.lost.fetch_add(events, Ordering::Relaxed);
             if events > 0 && !self.told_loss.swap(true, Ordering::Relaxed) {
-                tracing::error!(
-                    limit = self.limit,
-                    "the store is down and the buffer is full: the oldest events are given up"
-                );
+                tracing::error!(limit = self.limit, "the buffer is full: the oldest events are given up");
             }
             if let Some(time) = dirty[at].oldest() {
                 oldest.push(std::cmp::Reverse((time, at)));
@@ -398,8 +395,10 @@ impl Committer {
         } else {
             self.counters.groups.fetch_add(1, Ordering::Relaxed);
             if before {
-                self.told_loss.store(false, Ordering::Relaxed);
                 tracing::warn!("the store is back");
+            }
+            if before || !self.congested() {
+                self.told_loss.store(false, Ordering::Relaxed);
             }
         }
         !failed

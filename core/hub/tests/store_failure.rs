@@ -216,6 +216,43 @@ fn giving_up_while_a_commit_fails() {
     assert_eq!(hub.stats().refused, 0);
 }
 
+/// One who can wait no longer for a store that is slow: each event is numbered, and what had to go for it is told.
+#[test]
+fn giving_up_on_request() {
+    let store = FaultStore::new();
+    let hub = over(&store, small());
+    let writer = hub.new_writer("s", "n").expect("a writer");
+    store.block(true);
+    append(&writer, 0, 10);
+    store.wait_held();
+    let payload = [b'x'; 100];
+    let mut next = 10;
+    let error = loop {
+        match writer.append("message", &payload, None) {
+            Ok(seq) => assert_eq!(seq, next),
+            Err(error) => break error,
+        }
+        next += 1;
+    };
+    assert_eq!(error.code(), ErrorCode::Congested);
+    for _ in 0..500 {
+        assert_eq!(writer.append_giving_up("message", &payload, None).expect("room is made"), next);
+        next += 1;
+        assert!(hub.stats().buffered < 17 << 10, "memory has a bound");
+    }
+    let lost = hub.stats().lost;
+    assert!(lost > 400 && !hub.stats().failing, "{lost}");
+    store.block(false);
+    writer.close().expect("open until now");
+    let reads = drain(&mut hub.resume("s", &writer.cursor_after(4)).expect("a tail"));
+    let gaps = gaps(&reads);
+    assert_eq!(gaps.len(), 1);
+    let first_kept = gaps[0].earliest_seq.expect("a place");
+    let first_lost = first_kept - lost;
+    assert!((1..=10).contains(&first_lost), "what was in the writer thread's hands is not given up");
+    assert_eq!(seqs(&reads), (5..first_lost.max(5)).chain(first_kept..next).collect::<Vec<_>>());
+}
+
 /// The result of a call does not wait for a store that is down; the outcome is committed when it is back, and told once.
 #[test]
 fn the_outcome_of_a_call_while_the_store_is_down() {
