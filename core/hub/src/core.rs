@@ -1,7 +1,7 @@
 //! What all parts of an open hub share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) sender: Sender,
     /// The calls that run in this process.
     pub(crate) calls: Mutex<HashMap<CallId, Weak<CallInner>>>,
+    /// Ends of calls that came after another.
+    pub(crate) late: AtomicU64,
     /// Deliveries or timers were committed, the clock was moved, or the hub is closing.
     pub(crate) work: Notify,
     /// No new deliveries are taken; attempts in flight may end.
@@ -73,6 +75,7 @@ impl Core {
             worker: WorkerId(random()?),
             sender: Sender::new(&options),
             calls: Mutex::default(),
+            late: AtomicU64::new(0),
             work: Notify::new(),
             draining: AtomicBool::new(false),
             drain_until: Mutex::default(),

@@ -63,6 +63,8 @@ pub struct Stats {
     pub refused: u64,
     /// Groups that failed.
     pub failures: u64,
+    /// Ends of calls that came after another end and were dropped: the first one wins.
+    pub late: u64,
     /// The last group failed: events wait in memory.
     pub failing: bool,
     /// Bytes of events that wait for the store.
@@ -214,6 +216,7 @@ impl Hub {
             lost: counters.lost.load(Relaxed),
             refused: counters.refused.load(Relaxed),
             failures: counters.failures.load(Relaxed),
+            late: guard.0.late.load(Relaxed),
             failing: committer.failing(),
             buffered: committer.buffered() as u64,
         }

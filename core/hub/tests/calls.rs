@@ -95,6 +95,16 @@ fn bad_configs_are_refused_whole() {
             vec![("/routes/0/type", "unsupported_type")],
         ),
         (
+            routes(&[route(
+                "a",
+                &format!(r#"{good},"headers":{{"authorization":"abc\r\nX-Admin: 1","webhook-id":"mine"}}"#),
+            )]),
+            vec![
+                ("/routes/0/headers/authorization", "header_value"),
+                ("/routes/0/headers/webhook-id", "header_reserved"),
+            ],
+        ),
+        (
             routes(&[route("a", r#""endpoint":"https://good.example/","triggers":[]"#)]),
             vec![("/routes/0/triggers", "empty")],
         ),
@@ -275,6 +285,7 @@ fn the_first_outcome_wins() {
         assert_eq!(row.status, one.outcome.as_str());
     }
     assert_eq!(completed + cancelled, RUNS);
+    assert_eq!(hub.stats().late, RUNS as u64, "who came second is counted");
     let first = |trigger: &str| store.count(|op| matches!(op, Op::Enqueue(new) if new.trigger == trigger));
     assert_eq!((store.count(is_end), first("completed"), first("cancelled")), (RUNS, completed, cancelled));
 }

@@ -142,7 +142,11 @@ impl CallInner {
         self.core.alive()?;
         let started = self.start_end(ending);
         let ended = self.wait_ended().await?;
-        Ok(Ended { ours: started && ended.ours, ..ended })
+        let ours = started && ended.ours;
+        if !ours {
+            self.core.late.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Ended { ours, ..ended })
     }
 
     /// Starts to end the call, unless somebody has. Never waits; what follows runs on the background thread, so that it
