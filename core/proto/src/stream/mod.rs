@@ -1,7 +1,7 @@
 //! Streams: numbering, cursors, gaps and retention.
 //!
 //! A stream is an append-only log of events numbered 0, 1, 2 … without holes. Readers see committed events only.
-//! A [`Cursor`] says where a reader stands; [`check`](gap::check) says whether a reader may go on from there, and if
+//! A [`Cursor`] says where a reader stands; [`check`] says whether a reader may go on from there, and if
 //! not, which [`Gap`] tells the truth.
 
 mod cursor;
