@@ -15,6 +15,7 @@ pub mod id;
 mod json;
 pub mod route;
 pub mod stream;
+pub mod task;
 pub mod time;
 pub mod trigger;
 pub mod webhook;

@@ -2,7 +2,9 @@
 
 use rusqlite::params;
 use tidings_proto::time::StoreMillis;
-use tidings_store::{CallId, CallOutcome, CallRecord, Done, Refused, StoreError, StoreErrorKind, TimerKind, WorkerId};
+use tidings_store::{
+    CallId, CallOutcome, CallRecord, Done, Refused, StoreError, StoreErrorKind, TaskTerms, TimerKind, WorkerId,
+};
 
 use crate::error::Fail;
 use crate::rows;
@@ -12,12 +14,13 @@ use crate::writer::Tx;
 impl Tx<'_> {
     pub(crate) fn begin_call(&mut self, record: &CallRecord) -> Result<Done, Fail> {
         self.saw(record.began_at);
+        let terms = record.task.as_ref().map(|task| task.terms);
         let config = self.core.sealer.seal(&record.config.0, Field::CallConfig, &record.id.to_bytes())?;
         let made = self
             .conn
             .prepare_cached(
-                "INSERT INTO calls (uid, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING",
+                "INSERT INTO calls (uid, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config, task_ttl, task_bound)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 record.id.to_bytes(),
@@ -31,6 +34,8 @@ impl Tx<'_> {
                 record.stream.scope,
                 record.stream.name,
                 config,
+                terms.map(|terms| rows::int(terms.ttl_ms)),
+                terms.map(|terms| terms.bound),
             ])?;
         if made == 0 { Err(Refused::Exists.into()) } else { Ok(Done::Nothing) }
     }
@@ -44,13 +49,32 @@ impl Tx<'_> {
         }
     }
 
-    pub(crate) fn end_call(&mut self, id: CallId, outcome: &CallOutcome, at: StoreMillis) -> Result<Done, Fail> {
+    pub(crate) fn end_call(
+        &mut self,
+        id: CallId,
+        outcome: &CallOutcome,
+        at: StoreMillis,
+        payload: Option<&[u8]>,
+    ) -> Result<Done, Fail> {
         self.saw(at);
         let n = self.running(id)?;
         self.conn
-            .prepare_cached("UPDATE calls SET status = ?2, reason = ?3, ended_at = ?4 WHERE n = ?1")?
-            .execute((n, &outcome.status, &outcome.reason, at))?;
+            .prepare_cached(
+                "UPDATE calls SET status = ?2, reason = ?3, ended_at = ?4,
+                 task_end = CASE WHEN task_ttl IS NULL THEN NULL ELSE ?5 END WHERE n = ?1",
+            )?
+            .execute((n, &outcome.status, &outcome.reason, at, payload))?;
         self.conn.prepare_cached("DELETE FROM timers WHERE call = ?1")?.execute([n])?;
+        Ok(Done::Nothing)
+    }
+
+    pub(crate) fn become_task(&mut self, call: CallId, terms: TaskTerms) -> Result<Done, Fail> {
+        let n = self.running(call)?;
+        self.conn.prepare_cached("UPDATE calls SET task_ttl = ?2, task_bound = ?3 WHERE n = ?1")?.execute((
+            n,
+            rows::int(terms.ttl_ms),
+            terms.bound,
+        ))?;
         Ok(Done::Nothing)
     }
 

@@ -7,7 +7,7 @@ use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{
     CallId, CallOutcome, CallRecord, Chunk, DeliveryState, DeliverySummary, Sealed, StoreError, StreamInfo, StreamKey,
-    Subject, WorkerId,
+    Subject, TaskRecord, TaskTerms, WorkerId,
 };
 
 use crate::Core;
@@ -188,8 +188,7 @@ pub(crate) fn chunk(row: &Row<'_>) -> rusqlite::Result<Chunk> {
 }
 
 /// The columns of [`call`], in its order.
-pub(crate) const CALL: &str =
-    "uid, status, reason, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config";
+pub(crate) const CALL: &str = "uid, status, reason, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config, ended_at, task_ttl, task_bound, task_end";
 
 /// A row of `calls`; its config still sealed.
 pub(crate) fn call(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
@@ -208,7 +207,18 @@ pub(crate) fn call(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
         tool: row.get(9)?,
         stream: StreamKey { scope: row.get(10)?, name: row.get(11)? },
         config: Sealed(sealed.into()),
+        ended_at: row.get(13)?,
+        task: task(row)?,
     })
+}
+
+fn task(row: &Row<'_>) -> rusqlite::Result<Option<TaskRecord>> {
+    if row.get::<_, Option<i64>>(14)?.is_none() {
+        return Ok(None);
+    }
+    let terms = TaskTerms { ttl_ms: count(row, 14)?, bound: row.get(15)? };
+    let end: Option<Vec<u8>> = row.get(16)?;
+    Ok(Some(TaskRecord { terms, end: end.map(Bytes::from) }))
 }
 
 /// Opens the config of a call that [`call`] read.

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1];
+const STEPS: &[&str] = &[V1, V2];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -132,6 +132,13 @@ const V1: &str = "
     ) STRICT;
 ";
 
+/// Calls that are tasks.
+const V2: &str = "
+    ALTER TABLE calls ADD COLUMN task_ttl INTEGER;      -- NULL: no task
+    ALTER TABLE calls ADD COLUMN task_bound INTEGER;    -- only its principal may ask for it
+    ALTER TABLE calls ADD COLUMN task_end BLOB;         -- how it ended, once it has
+";
+
 /// What stands in a database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -244,7 +251,7 @@ mod tests {
     #[test]
     fn an_empty_file_becomes_a_store_once() {
         let (conn, sealer) = made();
-        assert_eq!(look(&conn).unwrap(), Found::Store(1));
+        assert_eq!(look(&conn).unwrap(), Found::Store(newest()));
         migrate(&conn, &sealer).unwrap();
         check_key(&conn, &sealer).unwrap();
         assert_eq!(kind(check_key(&conn, &Sealer::new(&[2; 32])).unwrap_err()), StoreErrorKind::WrongKey);
@@ -253,7 +260,7 @@ mod tests {
     #[test]
     fn a_newer_schema_is_left_alone() {
         let (conn, sealer) = made();
-        conn.pragma_update(None, "user_version", 2).unwrap();
+        conn.pragma_update(None, "user_version", newest() as i64 + 1).unwrap();
         let before = conn.total_changes();
         assert_eq!(kind(migrate(&conn, &sealer).unwrap_err()), StoreErrorKind::NewerSchema);
         assert_eq!(conn.total_changes(), before);
@@ -279,6 +286,27 @@ mod tests {
             conn.pragma_update(None, "user_version", version).unwrap();
             assert_eq!(kind(look(&conn).unwrap_err()), StoreErrorKind::Corrupt, "{version}");
         }
+    }
+
+    /// A file of the first version, with what was in it.
+    #[test]
+    fn an_older_store_is_brought_up_and_keeps_its_rows() {
+        let (conn, sealer) = (Connection::open_in_memory().unwrap(), Sealer::new(&[1; 32]));
+        conn.execute_batch(V1).unwrap();
+        conn.execute_batch(
+            "INSERT INTO calls (uid, worker, began_at, began_time, principal, request_id, tool, scope, name, config)
+             VALUES (x'01', x'02', 1, 2, 'p', '3', 't', 's', 'n', x'')",
+        )
+        .unwrap();
+        let check = sealer.seal(KEY_CHECK, Field::KeyCheck, b"").unwrap();
+        conn.execute("INSERT INTO meta (name, value) VALUES ('key_check', ?1)", [check]).unwrap();
+        conn.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        conn.pragma_update(None, "user_version", 1).unwrap();
+        migrate(&conn, &sealer).unwrap();
+        assert_eq!(look(&conn).unwrap(), Found::Store(newest()));
+        check_key(&conn, &sealer).unwrap();
+        let row = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, (String)>(0)).unwrap();
+        assert_eq!(row("SELECT principal FROM calls WHERE task_ttl IS NULL AND task_end IS NULL"), "p");
     }
 
     /// What fails on the way leaves the file as it was.

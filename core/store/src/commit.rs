@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use tidings_proto::stream::{Retention, StreamId};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
 use crate::chunk::{Chunk, NewEvent};
 use crate::error::StoreError;
 use crate::record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, NewDelivery, StreamKey, TimerKind, WorkerId,
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, NewDelivery, StreamKey, TaskTerms, TimerKind,
+    WorkerId,
 };
 
 /// What a commit survives once it is done.
@@ -77,7 +79,7 @@ pub enum Op {
     /// Appends events numbered here, creating the stream if it is new. On an owned stream it takes a shared claim first,
     /// which fences the writer. Refused: `Closed`. Answers `Done::Appended`.
     AppendShared(AppendShared),
-    /// Records a call. Refused: `Exists`. Answers `Done::Nothing`.
+    /// Records a call that runs: `outcome`, `ended_at` and `task.end` are not looked at. Refused: `Exists`. Answers `Done::Nothing`.
     BeginCall(Box<CallRecord>),
     /// Ends a call that has not ended; clears its timers. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
     EndCall {
@@ -87,6 +89,16 @@ pub enum Op {
         outcome: CallOutcome,
         /// When.
         at: StoreMillis,
+        /// The payload of the outcome's event. Kept with the row if the call is a task, else not.
+        payload: Option<Bytes>,
+    },
+    /// Makes a call that has not ended a task, or gives the task other terms. Refused: `Unknown`, `Ended`. Answers
+    /// `Done::Nothing`.
+    BecomeTask {
+        /// The call.
+        call: CallId,
+        /// The terms.
+        terms: TaskTerms,
     },
     /// Enqueues a delivery as `pending`. Refused: `Exists`. Answers `Done::Nothing`.
     Enqueue(Box<NewDelivery>),

@@ -21,6 +21,6 @@ pub use error::{StoreError, StoreErrorKind};
 pub use memory::MemoryStore;
 pub use record::{
     CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Sealed,
-    StreamInfo, StreamKey, Subject, TimerKind, WorkerId,
+    StreamInfo, StreamKey, Subject, TaskRecord, TaskTerms, TimerKind, WorkerId,
 };
 pub use store::{Boot, DueTimer, Page, ReadLimits, Store};

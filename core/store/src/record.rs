@@ -95,6 +95,31 @@ pub struct CallOutcome {
     pub reason: Option<String>,
 }
 
+/// On which terms a call is a task (SEP-2663): it can be asked for by the call's id, also after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskTerms {
+    /// How long it can be asked for after its end, in milliseconds.
+    pub ttl_ms: u64,
+    /// Only the call's principal may ask. Otherwise whoever knows the id may, for where nobody is authenticated.
+    pub bound: bool,
+}
+
+/// A call as a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskRecord {
+    /// Its terms.
+    pub terms: TaskTerms,
+    /// How it ended, as JSON text: the payload of the outcome's event. Stands here as well, because events may be evicted
+    /// while the task can still be asked for. Set only by [`Op::EndCall`](crate::Op::EndCall).
+    pub end: Option<Bytes>,
+}
+
+impl From<TaskTerms> for TaskRecord {
+    fn from(terms: TaskTerms) -> Self {
+        Self { terms, end: None }
+    }
+}
+
 /// A watched call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRecord {
@@ -120,6 +145,10 @@ pub struct CallRecord {
     pub began_time: UnixMillis,
     /// How it ended; `None` while it runs. Set only by [`Op::EndCall`](crate::Op::EndCall).
     pub outcome: Option<CallOutcome>,
+    /// When it ended. Set only by [`Op::EndCall`](crate::Op::EndCall).
+    pub ended_at: Option<StoreMillis>,
+    /// The call is a task, or was one.
+    pub task: Option<TaskRecord>,
 }
 
 /// What a delivery is about. Room for subscriptions (SEP-3415) beside calls.

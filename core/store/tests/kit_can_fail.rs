@@ -139,6 +139,7 @@ fn random_scripts_reach_every_operation_and_every_refusal() {
         "AppendShared",
         "BeginCall",
         "EndCall",
+        "BecomeTask",
         "Enqueue",
         "Lease",
         "Settle",

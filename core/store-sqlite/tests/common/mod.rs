@@ -115,6 +115,8 @@ pub fn record(id: u8, worker: WorkerId, config: &str) -> CallRecord {
         began_at: NOW,
         began_time: NOW,
         outcome: None,
+        ended_at: None,
+        task: None,
     }
 }
 

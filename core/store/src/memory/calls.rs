@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use bytes::Bytes;
 use tidings_proto::time::StoreMillis;
 
 use crate::commit::{CommitError, Done, Refused};
-use crate::record::{CallId, CallOutcome, CallRecord, TimerKind, WorkerId};
+use crate::record::{CallId, CallOutcome, CallRecord, TaskRecord, TaskTerms, TimerKind, WorkerId};
 use crate::store::DueTimer;
 
 #[derive(Default)]
@@ -21,7 +22,6 @@ pub(super) struct Calls {
 #[derive(Clone)]
 struct Row {
     record: CallRecord,
-    ended_at: StoreMillis,
     timers: BTreeMap<TimerKind, StoreMillis>,
 }
 
@@ -40,7 +40,7 @@ impl Calls {
         let before = self.rows.remove(&id);
         if let Some(row) = &before {
             self.running.remove(&(row.record.worker, id));
-            self.ended.remove(&(row.ended_at, id));
+            self.ended.remove(&(row.record.ended_at.unwrap_or_default(), id));
             for (kind, due) in &row.timers {
                 self.timers.remove(&(*due, id, *kind));
             }
@@ -49,7 +49,7 @@ impl Calls {
             if row.record.outcome.is_none() {
                 self.running.insert((row.record.worker, id));
             } else {
-                self.ended.insert((row.ended_at, id));
+                self.ended.insert((row.record.ended_at.unwrap_or_default(), id));
             }
             self.timers.extend(row.timers.iter().map(|(kind, due)| (*due, id, *kind)));
             self.rows.insert(id, row);
@@ -78,8 +78,9 @@ impl Calls {
         if self.rows.contains_key(&record.id) {
             return Err(Refused::Exists.into());
         }
-        let record = CallRecord { outcome: None, ..record.clone() };
-        self.change(record.id, Some(Row { record, ended_at: 0, timers: BTreeMap::new() }), undo);
+        let task = record.task.as_ref().map(|task| task.terms.into());
+        let record = CallRecord { outcome: None, ended_at: None, task, ..record.clone() };
+        self.change(record.id, Some(Row { record, timers: BTreeMap::new() }), undo);
         Ok(Done::Nothing)
     }
 
@@ -88,12 +89,28 @@ impl Calls {
         id: CallId,
         outcome: &CallOutcome,
         at: StoreMillis,
+        payload: Option<&Bytes>,
         undo: &mut Vec<super::Undo>,
     ) -> Result<Done, CommitError> {
         let mut row = self.running(id)?;
         row.record.outcome = Some(outcome.clone());
-        row.ended_at = at;
+        row.record.ended_at = Some(at);
+        if let Some(task) = &mut row.record.task {
+            task.end = payload.cloned();
+        }
         row.timers.clear();
+        self.change(id, Some(row), undo);
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn become_task(
+        &mut self,
+        id: CallId,
+        terms: TaskTerms,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        let mut row = self.running(id)?;
+        row.record.task = Some(TaskRecord::from(terms));
         self.change(id, Some(row), undo);
         Ok(Done::Nothing)
     }

@@ -102,10 +102,11 @@ impl State {
                 self.streams.append_shared(append, undo)
             }
             Op::BeginCall(record) => self.calls.begin(record, undo),
-            Op::EndCall { id, outcome, at } => {
+            Op::EndCall { id, outcome, at, payload } => {
                 self.clock.saw(*at);
-                self.calls.end(*id, outcome, *at, undo)
+                self.calls.end(*id, outcome, *at, payload.as_ref(), undo)
             }
+            Op::BecomeTask { call, terms } => self.calls.become_task(*call, *terms, undo),
             Op::SetTimer { call, kind, due } => self.calls.set_timer(*call, *kind, *due, undo),
             Op::Enqueue(new) => self.deliveries.enqueue(new, undo),
             Op::Lease(lease) => {

@@ -1,12 +1,14 @@
 //! Calls: one outcome, timers, and whose worker is gone.
 
+use bytes::Bytes;
+
 use super::Make;
 use super::fixtures::{
     ALL, FAR, Fresh, NOW, W1, W2, begin, call_id, done, end, enqueue, group, heartbeat, outcome, payloads, record,
     refused, shared, shared_and_close, stream_id, summaries, timer,
 };
 use crate::commit::{Done, Op, Refused};
-use crate::record::{CallId, CallRecord, Sealed, TimerKind};
+use crate::record::{CallId, CallRecord, Sealed, TaskRecord, TaskTerms, TimerKind};
 use crate::store::{DueTimer, Store};
 
 pub(super) fn a_call_comes_back_as_it_was_given(store: &dyn Store) {
@@ -38,13 +40,45 @@ pub(super) fn a_call_begins_once(store: &dyn Store) {
 pub(super) fn the_first_outcome_wins(store: &dyn Store) {
     done(store, [begin(call_id(1), W1), begin(call_id(2), W1)]);
     let winner = outcome("failed", Some("server_lost"));
-    done(store, [Op::EndCall { id: call_id(1), outcome: winner.clone(), at: NOW }]);
+    done(store, [Op::EndCall { id: call_id(1), outcome: winner.clone(), at: NOW + 7, payload: None }]);
     for status in ["completed", "failed", "cancelled", "timeout"] {
         assert_eq!(refused(store, [end(call_id(1), status)]), Refused::Ended(winner.clone()));
     }
     let ended = store.call(call_id(1)).expect("reads").expect("there");
-    assert_eq!(ended, CallRecord { outcome: Some(winner), ..record(call_id(1), W1) });
+    assert_eq!(ended, CallRecord { outcome: Some(winner), ended_at: Some(NOW + 7), ..record(call_id(1), W1) });
     assert_eq!(store.call(call_id(2)).expect("reads").expect("there").outcome, None);
+}
+
+const TERMS: TaskTerms = TaskTerms { ttl_ms: 60_000, bound: true };
+
+/// A task's end is kept with its row, byte for byte, whatever becomes of its events; a plain call's is not.
+pub(super) fn a_task_keeps_how_it_ended(store: &dyn Store) {
+    let begun = CallRecord { task: Some(TERMS.into()), ..record(call_id(1), W1) };
+    done(store, [Op::BeginCall(Box::new(begun.clone())), begin(call_id(2), W1), begin(call_id(3), W1)]);
+    assert_eq!(store.call(call_id(1)).expect("reads"), Some(begun));
+    let open = TaskTerms { ttl_ms: 0, bound: false };
+    assert_eq!(done(store, [Op::BecomeTask { call: call_id(2), terms: open }]), [Done::Nothing]);
+    let payload = Bytes::from_static(b"{\"result\": 1.0}");
+    for n in 1..=3 {
+        let outcome = outcome("completed", None);
+        done(store, [Op::EndCall { id: call_id(n), outcome, at: NOW, payload: Some(payload.clone()) }]);
+    }
+    let task = |n| store.call(call_id(n)).expect("reads").expect("there").task;
+    assert_eq!(task(1), Some(TaskRecord { terms: TERMS, end: Some(payload.clone()) }));
+    assert_eq!(task(2), Some(TaskRecord { terms: open, end: Some(payload) }));
+    assert_eq!(task(3), None, "it never was a task");
+}
+
+pub(super) fn only_a_running_call_becomes_a_task(store: &dyn Store) {
+    let become_task = |n, terms| Op::BecomeTask { call: call_id(n), terms };
+    assert_eq!(refused(store, [become_task(1, TERMS)]), Refused::Unknown);
+    done(store, [begin(call_id(1), W1), become_task(1, TERMS)]);
+    let other = TaskTerms { ttl_ms: 5, bound: false };
+    done(store, [become_task(1, other)]);
+    assert_eq!(store.call(call_id(1)).expect("reads").expect("there").task, Some(other.into()), "the last terms count");
+    done(store, [begin(call_id(2), W1), end(call_id(2), "cancelled")]);
+    assert_eq!(refused(store, [become_task(2, TERMS)]), Refused::Ended(outcome("cancelled", None)));
+    assert_eq!(store.call(call_id(2)).expect("reads").expect("there").task, None);
 }
 
 /// DESIGN section 4: a fired trigger exists if and only if its event does.
@@ -139,7 +173,8 @@ pub(super) fn calls_are_lost_when_their_workers_lease_ran_out(make: Make<'_>) {
     assert_eq!(lost(store, NOW + 1_500, 1).len(), 1);
     let records = store.lost_calls(NOW + 1_500, ALL).expect("reads");
     assert!(records.contains(&record(call_id(1), W1)), "whole, with its config");
-    done(store, [Op::EndCall { id: call_id(1), outcome: outcome("failed", Some("server_lost")), at: NOW + 1_500 }]);
+    let lost_it = outcome("failed", Some("server_lost"));
+    done(store, [Op::EndCall { id: call_id(1), outcome: lost_it, at: NOW + 1_500, payload: None }]);
     assert_eq!(lost(store, NOW + 1_500, ALL), [call_id(2)]);
 }
 

@@ -47,6 +47,8 @@ macro_rules! __store_cases {
                 calls::a_call_comes_back_as_it_was_given
                 calls::a_call_begins_once
                 calls::the_first_outcome_wins
+                calls::a_task_keeps_how_it_ended
+                calls::only_a_running_call_becomes_a_task
                 calls::a_losing_outcome_fires_nothing
                 calls::what_is_no_call_cannot_end_or_be_timed
                 calls::timers_come_oldest_first_when_due

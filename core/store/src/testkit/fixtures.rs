@@ -135,6 +135,8 @@ pub(super) fn record(id: CallId, worker: WorkerId) -> CallRecord {
         began_at: NOW,
         began_time: NOW - 5,
         outcome: None,
+        ended_at: None,
+        task: None,
     }
 }
 
@@ -143,7 +145,7 @@ pub(super) fn begin(id: CallId, worker: WorkerId) -> Op {
 }
 
 pub(super) fn end(id: CallId, status: &str) -> Op {
-    Op::EndCall { id, outcome: outcome(status, None), at: NOW }
+    Op::EndCall { id, outcome: outcome(status, None), at: NOW, payload: None }
 }
 
 pub(super) fn timer(call: CallId, due: StoreMillis) -> Op {

@@ -41,7 +41,6 @@ pub(super) struct Stream {
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) record: CallRecord,
-    pub(super) ended_at: StoreMillis,
     pub(super) timer: Option<StoreMillis>,
 }
 
@@ -216,14 +215,21 @@ impl Model {
                 if self.calls.iter().any(|call| call.record.id == record.id) {
                     return Err(Refused::Exists);
                 }
-                self.calls.push(Call { record: CallRecord::clone(record), ended_at: 0, timer: None });
+                self.calls.push(Call { record: CallRecord::clone(record), timer: None });
                 Ok(Done::Nothing)
             }
-            Op::EndCall { id, outcome, at } => {
+            Op::EndCall { id, outcome, at, payload } => {
                 let call = self.running(*id)?;
                 call.record.outcome = Some(outcome.clone());
-                call.ended_at = *at;
+                call.record.ended_at = Some(*at);
+                if let Some(task) = &mut call.record.task {
+                    task.end = payload.clone();
+                }
                 call.timer = None;
+                Ok(Done::Nothing)
+            }
+            Op::BecomeTask { call, terms } => {
+                self.running(*call)?.record.task = Some((*terms).into());
                 Ok(Done::Nothing)
             }
             Op::SetTimer { call, kind: TimerKind::Timeout, due } => {
@@ -338,7 +344,7 @@ impl Model {
             }
         }
         let old = now - keep_finished_ms;
-        self.calls.retain(|call| call.record.outcome.is_none() || call.ended_at > old);
+        self.calls.retain(|call| call.record.ended_at.is_none_or(|at| at > old));
         self.deliveries.retain(|row| !row.state.is_final() || row.settled_at > old);
         self.workers.retain(|(_, until)| *until > old);
     }

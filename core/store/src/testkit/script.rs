@@ -10,7 +10,9 @@ use super::fixtures::{NOW, chunk, new_delivery, new_event, outcome, record};
 use super::model::Model;
 use crate::chunk::Chunk;
 use crate::commit::{AppendShared, Lease, Op, Settle};
-use crate::record::{CallId, DeliveryId, DeliveryState, NewDelivery, StreamKey, Subject, TimerKind, WorkerId};
+use crate::record::{
+    CallId, DeliveryId, DeliveryState, NewDelivery, StreamKey, Subject, TaskTerms, TimerKind, WorkerId,
+};
 
 /// What happens at one moment.
 #[derive(Clone, Debug)]
@@ -36,6 +38,7 @@ pub(super) enum Step {
     AppendShared { key: u8, events: u8, close: bool },
     Begin { again: Option<u8>, worker: u8 },
     End { call: u8 },
+    BecomeTask { call: u8, bound: bool },
     Timer { call: u8, after: i64 },
     Enqueue { again: Option<u8>, call: bool, after: i64 },
     Lease { worker: u8, limit: u32, secs: i64 },
@@ -110,6 +113,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (key, 0..4_u8, seldom()).prop_map(|(key, events, close)| Step::AppendShared { key, events, close }),
         2 => (again(), worker.clone()).prop_map(|(again, worker)| Step::Begin { again, worker }),
         2 => any::<u8>().prop_map(|call| Step::End { call }),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(call, bound)| Step::BecomeTask { call, bound }),
         2 => (any::<u8>(), 0..20_i64).prop_map(|(call, after)| Step::Timer { call, after }),
         4 => (again(), any::<bool>(), 0..5_i64).prop_map(|(again, call, after)| Step::Enqueue { again, call, after }),
         4 => (worker.clone(), 0..4_u32, 0..8_i64)
@@ -212,7 +216,12 @@ pub(super) fn resolve(step: &Step, model: &Model, clock: &mut Clock) -> Op {
         }
         Step::End { call } => {
             let id = call_of(model, *call);
-            Op::EndCall { id, outcome: outcome("failed", Some(&format!("{}", clock.unique()))), at: now }
+            let number = format!("{}", clock.unique());
+            Op::EndCall { id, outcome: outcome("failed", Some(&number)), at: now, payload: Some(number.into()) }
+        }
+        Step::BecomeTask { call, bound } => {
+            let ttl_ms = u64::try_from(clock.unique()).unwrap_or_default();
+            Op::BecomeTask { call: call_of(model, *call), terms: TaskTerms { ttl_ms, bound: *bound } }
         }
         Step::Timer { call, after } => {
             Op::SetTimer { call: call_of(model, *call), kind: TimerKind::Timeout, due: clock.due(*after) }

@@ -1,0 +1,305 @@
+//! A call as a task of the Tasks extension (SEP-2663), and what its events may be named (SEP-2694).
+//!
+//! A task is a call that can be asked for by its id. Its status follows from the call's outcome, see
+//! [`Outcome::task_status`].
+
+use core::fmt;
+
+use serde_json::value::RawValue;
+
+use crate::firing::Payload;
+use crate::id::CallId;
+use crate::json::{self, Kind};
+use crate::time::{UnixMillis, rfc3339};
+use crate::trigger::{Outcome, Reason};
+use crate::wire;
+
+/// The status of a task whose call runs.
+pub const WORKING: &str = "working";
+
+/// What is known of a task.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    /// The call, whose id is the task's.
+    pub id: CallId,
+    /// When the call began, by the wall clock.
+    pub created: UnixMillis,
+    /// How long it can be asked for after its end, in milliseconds.
+    pub ttl_ms: u64,
+    /// How it ended, if it has.
+    pub end: Option<TaskEnd<'a>>,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskEnd<'a> {
+    /// When, in milliseconds after the call began.
+    pub after_ms: u64,
+    /// The call's outcome.
+    pub outcome: Outcome,
+    /// Why, where there is a reason.
+    pub reason: Option<Reason>,
+    /// The result or error, where there is one.
+    pub payload: Option<Payload<'a>>,
+}
+
+impl Task<'_> {
+    /// `working`, `completed`, `failed` or `cancelled`.
+    pub fn status(&self) -> &'static str {
+        self.end.map_or(WORKING, |end| end.outcome.task_status(matches!(end.payload, Some(Payload::Result(_)))))
+    }
+
+    /// SEP-2663's `DetailedTask` as JSON text, `{taskId, status, statusMessage?, createdAt, lastUpdatedAt, ttlMs,
+    /// result? | error?}`; the payload is spliced as it is.
+    ///
+    /// - `ttlMs` counts from the creation, so it is the shortest it can be while the call runs, and grows to the whole
+    ///   truth with its end: the task is kept for its ttl from then on.
+    /// - A task that failed without an error of its own has one that names the reason, because a `failed` task must have
+    ///   one.
+    pub fn to_json(&self) -> String {
+        let mut out = String::from("{");
+        text(&mut out, "taskId", &self.id.to_string());
+        text(&mut out, "status", self.status());
+        let message = self.end.and_then(|end| explain(end.outcome, end.reason));
+        if let Some(message) = message {
+            text(&mut out, "statusMessage", message);
+        }
+        let lived = self.end.map_or(0, |end| end.after_ms);
+        text(&mut out, "createdAt", &rfc3339(self.created));
+        text(&mut out, "lastUpdatedAt", &rfc3339(self.created.saturating_add_unsigned(lived)));
+        json::push_name(&mut out, "ttlMs");
+        out.push_str(&self.ttl_ms.saturating_add(lived).to_string());
+        if let Some(end) = self.end {
+            match (self.status(), end.payload) {
+                ("completed", Some(Payload::Result(raw))) => raw_member(&mut out, "result", raw),
+                ("failed", Some(Payload::Error(raw))) => raw_member(&mut out, "error", raw),
+                ("failed", _) => {
+                    json::push_name(&mut out, "error");
+                    out.push_str(&error_json(end.outcome, end.reason));
+                }
+                _ => {}
+            }
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// What a client is told of an end that has no payload.
+fn explain(outcome: Outcome, reason: Option<Reason>) -> Option<&'static str> {
+    match (outcome, reason) {
+        (Outcome::Timeout, _) => Some("The time limit passed"),
+        (_, Some(Reason::ServerLost)) => Some("The server that ran it died"),
+        (_, Some(Reason::Shutdown)) => Some("The server was stopped"),
+        (_, Some(Reason::Unserialisable)) => Some("The tool's result could not be serialised"),
+        (_, Some(Reason::Disconnected)) => Some("The connection was lost"),
+        (_, Some(Reason::DetachLimit)) => Some("Too many calls run on without their request"),
+        (_, Some(Reason::DetachExpired)) => Some("It ran for as long as one may"),
+        (_, None) => None,
+    }
+}
+
+/// The JSON-RPC error of a task that failed without one.
+fn error_json(outcome: Outcome, reason: Option<Reason>) -> String {
+    let mut out = format!(r#"{{"code":{}"#, wire::rpc::INTERNAL_ERROR);
+    text(&mut out, "message", explain(outcome, reason).unwrap_or("The tool call failed"));
+    json::push_name(&mut out, "data");
+    out.push('{');
+    text(&mut out, "reason", reason.map_or(outcome.as_str(), Reason::as_str));
+    out.push_str("}}");
+    out
+}
+
+/// Takes the payload out of the text of an outcome's event, `{"status", "reason"?, "result" | "error"?}`.
+pub fn payload_of(outcome_event: &[u8]) -> Option<Payload<'_>> {
+    let mut payload = None;
+    json::each_member(core::str::from_utf8(outcome_event).ok()?, |name, value| match name {
+        b"result" => payload = Some(Payload::Result(value)),
+        b"error" => payload = Some(Payload::Error(value)),
+        _ => {}
+    })
+    .ok()?;
+    payload
+}
+
+fn text(out: &mut String, name: &str, value: &str) {
+    json::push_name(out, name);
+    json::push_string(out, value);
+}
+
+fn raw_member(out: &mut String, name: &str, raw: &RawValue) {
+    json::push_name(out, name);
+    out.push_str(raw.get());
+}
+
+/// Why an event may not be emitted by a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventFault {
+    /// SEP-2694: names without a vendor prefix are reserved and must not be emitted.
+    NoVendor,
+    /// The prefix is ours, or the protocol's.
+    Reserved,
+    /// SEP-2694: the payload must be an object.
+    NoObject,
+}
+
+impl fmt::Display for EventFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoVendor => "type: must have a vendor prefix in reverse-DNS form, such as com.example.review.comment",
+            Self::Reserved => "type: the prefixes io.tidings and io.modelcontextprotocol are reserved",
+            Self::NoObject => "payload: must be the JSON text of an object",
+        })
+    }
+}
+
+impl core::error::Error for EventFault {}
+
+/// Checks an event that a tool wants to emit. The type has at least two labels of a vendor before its own name, which is
+/// what tells `com.example.step` from the reserved `content.partial`; labels are letters, digits, `-` and `_`.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_event(kind: &str, payload: &[u8]) -> Result<(), EventFault> {
+    let mut labels = 0;
+    for label in kind.split('.') {
+        let first = label.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if !first || !label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+            return Err(EventFault::NoVendor);
+        }
+        labels += 1;
+    }
+    if labels < 3 || !kind.starts_with(|first: char| first.is_ascii_lowercase()) {
+        return Err(EventFault::NoVendor);
+    }
+    if ["io.tidings.", "io.modelcontextprotocol."].iter().any(|reserved| kind.starts_with(reserved)) {
+        return Err(EventFault::Reserved);
+    }
+    match core::str::from_utf8(payload).ok().and_then(Kind::of) {
+        Some(Kind::Object) => Ok(()),
+        _ => Err(EventFault::NoObject),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::firing::raw_json;
+
+    const ID: CallId = CallId::from_u128(0);
+
+    fn end(outcome: Outcome, reason: Option<Reason>, payload: Option<Payload<'_>>) -> TaskEnd<'_> {
+        TaskEnd { after_ms: 1_500, outcome, reason, payload }
+    }
+
+    fn json(end: Option<TaskEnd<'_>>) -> String {
+        let task = Task { id: ID, created: 0, ttl_ms: 60_000, end };
+        task.to_json().replace(&ID.to_string(), "ID")
+    }
+
+    #[test]
+    fn a_running_task_has_neither_result_nor_error() {
+        assert_eq!(
+            json(None),
+            r#"{"taskId":"ID","status":"working","createdAt":"1970-01-01T00:00:00.000Z","lastUpdatedAt":"1970-01-01T00:00:00.000Z","ttlMs":60000}"#
+        );
+    }
+
+    /// `reference/mcp-protocol.md` 5.3: `isError: true` is `completed`, `failed` only for a JSON-RPC error; a failed
+    /// task has an error, a completed one its result.
+    #[test]
+    fn every_end_has_its_status_and_payload() {
+        let result = Payload::Result(raw_json(br#"{"content": [1.0]}"#).unwrap());
+        let error = Payload::Error(raw_json(br#"{"code":4711}"#).unwrap());
+        for (end, status, payload) in [
+            (end(Outcome::Completed, None, Some(result)), "completed", r#","result":{"content": [1.0]}"#),
+            (end(Outcome::Failed, None, Some(result)), "completed", r#","result":{"content": [1.0]}"#),
+            (end(Outcome::Failed, None, Some(error)), "failed", r#","error":{"code":4711}"#),
+            (
+                end(Outcome::Failed, Some(Reason::ServerLost), None),
+                "failed",
+                r#","error":{"code":-32603,"message":"The server that ran it died","data":{"reason":"server_lost"}}"#,
+            ),
+            (
+                end(Outcome::Timeout, None, None),
+                "failed",
+                r#","error":{"code":-32603,"message":"The time limit passed","data":{"reason":"timeout"}}"#,
+            ),
+            (
+                end(Outcome::Failed, None, None),
+                "failed",
+                r#","error":{"code":-32603,"message":"The tool call failed","data":{"reason":"failed"}}"#,
+            ),
+            (end(Outcome::Cancelled, None, None), "cancelled", ""),
+            (end(Outcome::Cancelled, Some(Reason::DetachExpired), None), "cancelled", ""),
+        ] {
+            let json = json(Some(end));
+            assert!(json.contains(&format!(r#""status":"{status}""#)), "{json}");
+            // 60 s from the end, which came 1.5 s after the beginning.
+            let tail = format!(r#""lastUpdatedAt":"1970-01-01T00:00:01.500Z","ttlMs":61500{payload}}}"#);
+            assert!(json.ends_with(&tail), "{json} ends with {tail}");
+        }
+    }
+
+    #[test]
+    fn an_end_without_words_of_its_own_is_explained() {
+        let of = |outcome, reason| json(Some(end(outcome, reason, None)));
+        for (outcome, reason, message) in [
+            (Outcome::Failed, Some(Reason::ServerLost), Some("The server that ran it died")),
+            (Outcome::Cancelled, Some(Reason::DetachExpired), Some("It ran for as long as one may")),
+            (Outcome::Timeout, None, Some("The time limit passed")),
+            (Outcome::Cancelled, None, None),
+        ] {
+            let want = message.map(|message| format!(r#""statusMessage":"{message}""#));
+            let json = of(outcome, reason);
+            assert_eq!(json.contains("statusMessage"), want.is_some(), "{json}");
+            assert!(want.is_none_or(|want| json.contains(&want)), "{json}");
+        }
+    }
+
+    #[test]
+    fn the_payload_is_found_in_an_outcomes_event() {
+        let of = |text: &'static str| payload_of(text.as_bytes());
+        assert!(
+            matches!(of(r#"{"status":"completed","result":{"a":1.0}}"#), Some(Payload::Result(raw)) if raw.get() == r#"{"a":1.0}"#)
+        );
+        assert!(matches!(of(r#"{"status":"failed","error":{}}"#), Some(Payload::Error(_))));
+        for none in [r#"{"status":"failed","reason":"server_lost"}"#, "", "[]", "{"] {
+            assert!(of(none).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn events_of_a_tool_have_a_vendor_and_an_object() {
+        for good in ["com.example.x", "com.example.review.comment", "dev.example-1.step_2", "io.tidingsx.a"] {
+            assert_eq!(check_event(good, b" {}"), Ok(()), "{good}");
+        }
+        // The first three are the draft's own examples of what must not be emitted.
+        for bad in [
+            "content.partial",
+            "task.status",
+            "tool.started",
+            "message",
+            "",
+            ".",
+            "com.example",
+            "com.example.",
+            ".com.example.x",
+            "com..example.x",
+            "com.example.x y",
+            "com.example.\u{e4}",
+            "1.2.3",
+            "Com.example.x",
+            "-com.example.x",
+            "example.com/x",
+        ] {
+            assert_eq!(check_event(bad, b"{}"), Err(EventFault::NoVendor), "{bad:?}");
+        }
+        for reserved in ["io.tidings.progress", "io.modelcontextprotocol.x"] {
+            assert_eq!(check_event(reserved, b"{}"), Err(EventFault::Reserved));
+        }
+        for bad in [&b""[..], b"1", b"[]", b"null", b"\"{}\"", b"\xff{"] {
+            assert_eq!(check_event("com.example.x", bad), Err(EventFault::NoObject), "{bad:?}");
+        }
+    }
+}
