@@ -40,6 +40,14 @@ class Call:
         """
         return self._native.emit(type, payload)
 
+    async def become_task(self, ttl: float, *, bound: bool = True) -> bool:
+        """Makes the call a task: `Hub.task` finds it by its id until `ttl` seconds after its end, whatever becomes of this
+        process. On disk when this returns; `False`: the call had ended before.
+
+        `bound`: only the call's principal may ask; otherwise whoever knows the id.
+        """
+        return await wait(self._native.become_task(ttl, bound))
+
     def disconnected(self) -> None:
         """The client's connection is lost and the call goes on: fires `io.tidings/disconnected` where it was asked for."""
         self._native.disconnected()

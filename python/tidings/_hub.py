@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from . import _log, _native, _port
 from ._call import Call
-from ._native import Delivery, Stats
+from ._native import Delivery, Stats, Task
 from ._port import wait
 from ._stream import Stream, Tail, Writer
 
@@ -136,18 +136,20 @@ class Hub:
     async def begin_call(
         self,
         *,
-        config: bytes | str,
+        config: bytes | str | None,
         route_types: Sequence[str] = ("webhook",),
         principal: str,
         session: str | None = None,
         request_id: int | str,
         tool: str,
         timeout: float | None = None,
+        task_ttl: float | None = None,
+        task_bound: bool = True,
     ) -> Call:
         """Accepts a tool call that asks to be watched; it is on disk when this returns.
 
-        `config` is the raw JSON text of `notificationConfig`; `timeout` is the server's limit, which the config may only
-        lower. Raises `ConfigError`, which lists the broken rules; nothing runs then.
+        `config` is the raw JSON text of `notificationConfig`, if it has one; `timeout` is the server's limit, which the config
+        may only lower. With `task_ttl` the call is a task from the start, see `Call.become_task`. Raises `ConfigError`, which lists the broken rules; nothing runs then.
 
         Whoever is cancelled while this waits leaves no call behind: it is cancelled too.
         """
@@ -160,9 +162,21 @@ class Hub:
                 request_id=request_id,
                 tool=tool,
                 timeout=timeout,
+                task=None if task_ttl is None else (task_ttl, task_bound),
             )
         )
         return Call(native)
+
+    def task(self, task_id: str, *, principal: str) -> Task | None:
+        """The task of that id, for the principal who asks.
+
+        `None`: there is none, it is not theirs, or its time is over; which of them is not told.
+        """
+        return self._native.task(task_id, principal)
+
+    async def cancel_task(self, task_id: str, *, principal: str) -> bool:
+        """Ends a task as `cancelled`, in whichever process it runs, unless it has ended; `False` where `task` finds none."""
+        return await wait(self._native.cancel_task(task_id, principal))
 
     def deliveries(self, call_id: str | None = None, state: str | None = None, limit: int = 100) -> list[Delivery]:
         """Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret."""

@@ -9,7 +9,7 @@ use crate::stream::{Page, Tail, Writer};
 pub enum Answer {
     /// Nothing but that it is done.
     Done,
-    /// Whether all was done in time.
+    /// Whether it was done: all of it in time, or at all.
     Complete(bool),
     /// The number of the first event appended.
     Seq(u64),

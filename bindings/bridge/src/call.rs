@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings::BeginCall;
 use tidings::proto::id::RequestId;
 use tidings::proto::trigger::Reason;
+use tidings::{BeginCall, TaskTerms};
 
 use crate::answer::Answer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::fork::Own;
 use crate::hub::Hub;
 use crate::pending::{Cancel, Started, start};
@@ -17,8 +17,8 @@ use crate::pending::{Cancel, Started, start};
 /// A tool call that asks to be watched.
 #[derive(Clone, Debug)]
 pub struct Begin {
-    /// The raw JSON text of `notificationConfig`.
-    pub config: Vec<u8>,
+    /// The raw JSON text of `notificationConfig`, if it has one.
+    pub config: Option<Vec<u8>>,
     /// The route types that this server offers.
     pub route_types: Vec<String>,
     /// Who asks.
@@ -31,19 +31,22 @@ pub struct Begin {
     pub tool: String,
     /// The server's time limit.
     pub timeout: Option<Duration>,
+    /// It is a task from the start.
+    pub task: Option<TaskTerms>,
 }
 
 impl Begin {
     pub(crate) async fn run(self, hub: &tidings::Hub) -> Result<tidings::Call> {
         let route_types: Vec<_> = self.route_types.iter().map(String::as_str).collect();
         let begin = BeginCall {
-            config: &self.config,
+            config: self.config.as_deref(),
             route_types: &route_types,
             principal: &self.principal,
             session: self.session.as_deref(),
             request_id: &self.request_id,
             tool: &self.tool,
             timeout: self.timeout,
+            task: self.task,
         };
         Ok(hub.begin_call(begin).await?)
     }
@@ -69,6 +72,13 @@ impl From<tidings::Ended> for Ended {
         let tidings::Ended { outcome, reason, ours, committed, undelivered } = ended;
         Self { outcome: outcome.as_str(), reason, ours, committed, undelivered }
     }
+}
+
+/// Checks an event that a tool's author emits: its type has a vendor prefix that is not ours, its payload is an object
+/// (SEP-2694).
+pub fn check_event(kind: &str, payload: &[u8]) -> Result<()> {
+    tidings::proto::task::check_event(kind, payload)
+        .map_err(|fault| Error::new(ErrorCode::InvalidArgument, fault.to_string()))
 }
 
 fn parse_reason(name: &str) -> Result<Reason> {
@@ -119,6 +129,18 @@ impl Call {
     /// Appends an event of the tool, without waiting.
     pub fn emit(&self, kind: &str, payload: &[u8]) -> Result<u64> {
         Ok(self.call.get()?.emit(kind, payload)?)
+    }
+
+    /// Makes the call a task; answers [`Answer::Complete`], false if it had ended before.
+    pub fn become_task(&self, terms: TaskTerms) -> Started {
+        if let Err(error) = self.call.get() {
+            return Started::Ready(Err(error));
+        }
+        let (call, hub) = (Arc::clone(&self.call), self.hub.clone());
+        start(Cancel::Finish, async move {
+            let _hub = hub;
+            Ok(Answer::Complete(call.become_task(terms).await?))
+        })
     }
 
     /// The client's connection is lost and the call goes on; fires `io.tidings/disconnected` where asked, without waiting.

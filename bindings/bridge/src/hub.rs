@@ -49,6 +49,19 @@ impl Drop for Inner {
     }
 }
 
+/// A task as it was when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// `working`, `completed`, `failed` or `cancelled`.
+    pub status: &'static str,
+    /// SEP-2663's `DetailedTask` as JSON text.
+    pub json: String,
+    /// The scope of the stream of its events.
+    pub scope: String,
+    /// The stream's name there.
+    pub name: String,
+}
+
 /// One delivery, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -111,6 +124,23 @@ impl Hub {
             let call = begin.run(&hub.inner.hub).await?;
             Ok(Answer::Call(Call::new(hub, call)))
         })
+    }
+
+    /// The task of that id, for the principal who asks. Blocks for a read.
+    pub fn task(&self, id: &str, asker: &str) -> Result<Option<Task>> {
+        let found = self.inner.hub.task(id, asker)?;
+        Ok(found.map(|task| Task {
+            status: task.status,
+            json: task.json,
+            scope: task.stream.scope,
+            name: task.stream.name,
+        }))
+    }
+
+    /// Cancels the task of that id, unless it has ended; answers [`Answer::Complete`], false if there is none.
+    pub fn cancel_task(&self, id: String, asker: String) -> Started {
+        let hub = self.clone();
+        start(Cancel::Finish, async move { Ok(Answer::Complete(hub.inner.hub.cancel_task(&id, &asker).await?)) })
     }
 
     /// Deliveries about a call, or all; in any state, or in one; oldest first. Blocks for a read.

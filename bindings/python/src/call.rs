@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
-use tidings_bridge::{self as bridge, RequestId};
+use tidings_bridge::{self as bridge, RequestId, TaskTerms, seconds};
 
 use crate::convert::{Detached, begin, blocking, entry, is_int, text, to_python, type_name};
 
@@ -77,6 +77,10 @@ impl Call {
         blocking(py, "Call.emit", || self.inner.emit(r#type, payload))
     }
 
+    fn become_task<'py>(&self, py: Python<'py>, ttl: f64, bound: bool) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Call.become_task", || Ok(self.inner.become_task(task_terms(ttl, bound)?)))
+    }
+
     fn disconnected(&self, py: Python<'_>) -> PyResult<()> {
         blocking(py, "Call.disconnected", || self.inner.disconnected())
     }
@@ -103,6 +107,20 @@ impl Call {
     fn ended<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         begin(py, "Call.ended", || Ok(self.inner.ended()))
     }
+}
+
+/// Checks an event that a tool's author emits.
+#[pyfunction]
+#[pyo3(signature = (r#type, payload))]
+pub(crate) fn check_event(py: Python<'_>, r#type: &str, payload: &Bound<'_, PyAny>) -> PyResult<()> {
+    let payload = text("payload", payload)?;
+    entry(py, "check_event", || bridge::check_event(r#type, payload))
+}
+
+/// A task's terms; `ttl` in seconds.
+pub(crate) fn task_terms(ttl: f64, bound: bool) -> bridge::Result<TaskTerms> {
+    let ttl_ms = u64::try_from(seconds("ttl", ttl)?.as_millis()).unwrap_or(u64::MAX);
+    Ok(TaskTerms { ttl_ms, bound })
 }
 
 /// A JSON-RPC request id: `int` or `str`, and the type counts.

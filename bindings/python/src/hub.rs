@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use tidings_bridge::{self as bridge, Begin, Retention, Settings, seconds};
 
-use crate::call::request_id;
+use crate::call::{request_id, task_terms};
 use crate::convert::{Detached, begin, blocking, entry, text};
 use crate::stream::{Stream, Tail, WriterHandle};
 
@@ -94,23 +94,35 @@ impl Hub {
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
-    #[pyo3(signature = (*, config, route_types, principal, session, request_id, tool, timeout))]
+    #[pyo3(signature = (*, config, route_types, principal, session, request_id, tool, timeout, task))]
     fn begin_call<'py>(
         &self,
         py: Python<'py>,
-        config: &Bound<'py, PyAny>,
+        config: Option<&Bound<'py, PyAny>>,
         route_types: Vec<String>,
         principal: String,
         session: Option<String>,
         request_id: &Bound<'py, PyAny>,
         tool: String,
         timeout: Option<f64>,
+        task: Option<(f64, bool)>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (config, request_id) = (text("config", config)?.to_vec(), self::request_id(request_id)?);
+        let config = config.map(|config| Ok::<_, PyErr>(text("config", config)?.to_vec())).transpose()?;
+        let request_id = self::request_id(request_id)?;
         begin(py, "Hub.begin_call", || {
             let timeout = timeout.map(|timeout| seconds("timeout", timeout)).transpose()?;
-            Ok(self.inner.begin_call(Begin { config, route_types, principal, session, request_id, tool, timeout }))
+            let task = task.map(|(ttl, bound)| task_terms(ttl, bound)).transpose()?;
+            let begin = Begin { config, route_types, principal, session, request_id, tool, timeout, task };
+            Ok(self.inner.begin_call(begin))
         })
+    }
+
+    fn task(&self, py: Python<'_>, id: &str, asker: &str) -> PyResult<Option<Task>> {
+        Ok(blocking(py, "Hub.task", || self.inner.task(id, asker))?.map(Task::from))
+    }
+
+    fn cancel_task<'py>(&self, py: Python<'py>, id: String, asker: String) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Hub.cancel_task", || Ok(self.inner.cancel_task(id, asker)))
     }
 
     fn deliveries(
@@ -146,6 +158,33 @@ pub(crate) fn default_retention() -> PlainRetention {
     let number = |count: Option<u64>| count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     let seconds = |millis: Option<u64>| millis.map(|millis| Duration::from_millis(millis).as_secs_f64());
     (number(max_events), number(max_bytes), seconds(max_age_ms), seconds(after_close_ms))
+}
+
+/// A task as it was when it was asked for.
+#[pyclass(frozen, get_all, module = "tidings")]
+pub(crate) struct Task {
+    /// `working`, `completed`, `failed` or `cancelled`.
+    status: &'static str,
+    /// SEP-2663's `DetailedTask`, as JSON text.
+    json: String,
+    /// The scope of the stream of its events.
+    scope: String,
+    /// The stream's name there.
+    name: String,
+}
+
+impl From<bridge::Task> for Task {
+    fn from(task: bridge::Task) -> Self {
+        let bridge::Task { status, json, scope, name } = task;
+        Self { status, json, scope, name }
+    }
+}
+
+#[pymethods]
+impl Task {
+    fn __repr__(&self) -> String {
+        format!("Task(status='{}')", self.status)
+    }
 }
 
 /// One delivery, for people.

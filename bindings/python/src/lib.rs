@@ -32,6 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<event::Gap>()?;
     module.add_class::<event::Page>()?;
     module.add_class::<hub::Delivery>()?;
+    module.add_class::<hub::Task>()?;
     module.add_class::<hub::Hub>()?;
     module.add_class::<hub::Stats>()?;
     module.add_class::<port::Pending>()?;
@@ -44,6 +45,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork_in_parent, module)?)?;
     module.add_function(wrap_pyfunction!(before_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(call::check_event, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)?;
     module.add_function(wrap_pyfunction!(hub::close_all, module)?)?;
     module.add_function(wrap_pyfunction!(hub::default_retention, module)?)?;

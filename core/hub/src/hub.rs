@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::owned::Owned;
 use crate::stream::{After, Stream, Writer, check_key};
 use crate::tail::Tail;
+use crate::task::Task;
 
 /// Where a hub keeps its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +190,19 @@ impl Hub {
     /// Begins a watched call; see [`BeginCall`].
     pub async fn begin_call(&self, begin: BeginCall<'_>) -> Result<Call> {
         Call::begin(self.core()?, begin).await
+    }
+
+    /// The task of that id. `asker` is the principal who asks. `None`: there is none, it is not theirs, or its time is over;
+    /// which of them is not told. This is the one place where a task's time ends; that its row goes later frees space only.
+    pub fn task(&self, id: &str, asker: &str) -> Result<Option<Task>> {
+        let core = self.core()?;
+        Task::find(&core, id, asker)
+    }
+
+    /// Ends the task of that id as `cancelled`, wherever it runs, unless it has ended. `false`: [`task`](Self::task) does
+    /// not find it.
+    pub async fn cancel_task(&self, id: &str, asker: &str) -> Result<bool> {
+        Task::cancel(&self.core()?, id, asker).await
     }
 
     /// Deliveries about a subject, or all; in any state, or in one; oldest first, at most `limit`.

@@ -19,6 +19,7 @@ mod plan;
 mod sender;
 mod stream;
 mod tail;
+mod task;
 mod unborn;
 
 pub use call::{BeginCall, Call, Ended};
@@ -29,6 +30,7 @@ pub use hub::{Hub, Stats};
 pub use options::Options;
 pub use stream::{After, MAX_KEY_BYTES, Read, Stream, Writer};
 pub use tail::Tail;
+pub use task::Task;
 pub use tidings_proto as proto;
 pub use tidings_store as store;
-pub use tidings_store::{Durability, Event, NewEvent, ReadLimits};
+pub use tidings_store::{Durability, Event, NewEvent, ReadLimits, TaskTerms};

@@ -1,14 +1,15 @@
 //! What follows from a firing: which route gets it, with which bytes, and what cannot be delivered.
 
 use tidings_proto::address::Endpoint;
-use tidings_proto::config::{NotificationConfig, Route};
+use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route};
 use tidings_proto::delivery::deadline;
-use tidings_proto::firing::{Body, Ended, Firing, Undelivered, UndeliveredReason, undelivered_json};
+use tidings_proto::firing::{Body, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, undelivered_json};
 use tidings_proto::id::{EventId, RequestId};
 use tidings_proto::route::{Choice, UndeliverablePolicy, choose};
+use tidings_proto::task::WORKING;
 use tidings_proto::trigger::Trigger;
 use tidings_proto::wire;
-use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Sealed, Subject};
+use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Sealed, Subject, TaskTerms};
 
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
@@ -22,11 +23,12 @@ pub(crate) struct Plan {
     pub(crate) undelivered: Option<String>,
 }
 
-/// Plans one firing of `trigger` for a call. `place` is the number and cursor of the event that fired.
+/// Plans one firing of `trigger` for a call. `task` are its terms if it is one; `place` is the number and cursor of the event that fired.
 pub(crate) fn plan(
     core: &Core,
     record: &CallRecord,
     config: &NotificationConfig,
+    task: Option<TaskTerms>,
     trigger: &Trigger,
     ended: Option<Ended<'_>>,
     place: Option<(u64, &str)>,
@@ -46,6 +48,8 @@ pub(crate) fn plan(
     let request_id = RequestId::parse(record.request_id.as_bytes())
         .map_err(|error| Error::new(ErrorCode::Internal, format!("the stored request id: {error}")))?;
     let event_id = EventId::from_bytes(core.random()?);
+    let task_id = record.id.to_string();
+    let status = ended.map_or(WORKING, |end| end.outcome.task_status(matches!(end.payload, Some(Payload::Result(_)))));
     let firing = Firing {
         event_id,
         trigger,
@@ -54,7 +58,7 @@ pub(crate) fn plan(
         request_id: &request_id,
         tool: &record.tool,
         ended,
-        task: None,
+        task: task.map(|_| TaskView { id: &task_id, status }),
         seq: place.map(|(seq, _)| seq),
         cursor: place.map(|(_, cursor)| cursor),
     };
@@ -73,7 +77,7 @@ pub(crate) fn plan(
         fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
         body: body.into(),
         due: now,
-        deadline: deadline(now, None, config.routes[route].deadline_ms),
+        deadline: deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms),
         created_at: now,
     };
     Ok(Plan { ops: vec![Op::Enqueue(Box::new(delivery))], undelivered: None })
@@ -91,6 +95,19 @@ pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger) -> Opti
 fn deliverable(core: &Core, route: &Route) -> bool {
     route.kind == wire::sep992::ROUTE_WEBHOOK
         && route.endpoint.as_deref().is_some_and(|endpoint| Endpoint::parse(endpoint, &core.options.address).is_ok())
+}
+
+/// A call's config as the store keeps it; nothing, where the call has none.
+pub(crate) fn seal_config(config: &NotificationConfig) -> Sealed {
+    if config.routes.is_empty() { Sealed::default() } else { Sealed(config.to_json().into()) }
+}
+
+/// The config that [`seal_config`] wrote.
+pub(crate) fn stored_config(record: &CallRecord) -> Result<NotificationConfig, Faults> {
+    if record.config.0.is_empty() {
+        return Ok(NotificationConfig { routes: Vec::new(), timeout_ms: None });
+    }
+    NotificationConfig::parse(&record.config.0, &ConfigLimits::stored(), &AcceptStored)
 }
 
 /// Routes as the store keeps them: a config of nothing else, which holds their secrets.
@@ -111,7 +128,6 @@ fn route_span(body: &[u8], route_id: &str) -> (u32, u32) {
 
 /// The payload of the event that ends a call's stream: `{"status", "reason"?, "result" | "error"?}`, raw values spliced.
 pub(crate) fn outcome_event(ended: &Ended<'_>) -> String {
-    use tidings_proto::firing::Payload;
     let mut out = format!(r#"{{"status":"{}""#, ended.outcome.as_str());
     if let Some(reason) = ended.reason {
         out.push_str(&format!(r#","reason":"{}""#, reason.as_str()));
@@ -167,7 +183,6 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
 
 /// The routes that [`seal`] wrote.
 pub(crate) fn read(sealed: &Sealed) -> Result<Vec<Route>> {
-    use tidings_proto::config::{AcceptStored, ConfigLimits};
     if sealed.0.is_empty() {
         return Ok(Vec::new());
     }

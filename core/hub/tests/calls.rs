@@ -66,13 +66,14 @@ fn an_accepted_config_is_on_disk_and_acknowledged() {
     );
     assert_eq!((row.request_id.as_str(), row.outcome), ("7", None));
     let text = wait(hub.begin_call(BeginCall {
-        config: config(NOWHERE, &ENDS).as_bytes(),
+        config: Some(config(NOWHERE, &ENDS).as_bytes()),
         route_types: &["webhook"],
         principal: "tester",
         session: None,
         request_id: &RequestId::string("7").expect("an id"),
         tool: "tool",
         timeout: None,
+        task: None,
     }));
     let text = text.expect("accepted");
     let want = format!(r#"{{"requestId":"7","acceptedRoutes":["main"],"callId":"{}"}}"#, text.id());
@@ -404,13 +405,14 @@ fn a_firing_that_no_route_can_take() {
         options.undeliverable = policy;
         let hub = over(&store, options);
         let call = wait(hub.begin_call(BeginCall {
-            config: br#"{"routes":[{"id":"cb","type":"callback","endpoint":"x","triggers":["completed"]}]}"#,
+            config: Some(br#"{"routes":[{"id":"cb","type":"callback","endpoint":"x","triggers":["completed"]}]}"#),
             route_types: &["callback"],
             principal: "tester",
             session: None,
             request_id: &RequestId::from(1_i64),
             tool: "tool",
             timeout: None,
+            task: None,
         }));
         let ended = wait(call.expect("accepted").complete(b"{}")).expect("ended");
         assert_eq!((ended.committed, ended.undelivered.as_deref()), (true, want));
@@ -467,13 +469,14 @@ fn a_begin_nobody_waits_for() {
         let config = config(NOWHERE, &ENDS);
         let request_id = RequestId::from(1_i64);
         let beginning = pin!(hub.begin_call(BeginCall {
-            config: config.as_bytes(),
+            config: Some(config.as_bytes()),
             route_types: &["webhook"],
             principal: "tester",
             session: None,
             request_id: &request_id,
             tool: "tool",
             timeout: None,
+            task: None,
         }));
         assert!(beginning.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }

@@ -60,13 +60,14 @@ fn begin(hub: &Hub, endpoint: &str, number: i64) -> Result<Call, Failure> {
         r#"{{"routes":[{{"id":"main","type":"webhook","endpoint":"{endpoint}","secret":"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","triggers":["completed","failed","timeout","cancelled"]}}]}}"#
     );
     let call = wait(hub.begin_call(BeginCall {
-        config: config.as_bytes(),
+        config: Some(config.as_bytes()),
         route_types: &["webhook"],
         principal: "tester",
         session: None,
         request_id: &RequestId::from(number),
         tool: "kill_me",
         timeout: None,
+        task: None,
     }))?;
     say(&format!("accepted {}", call.id()));
     Ok(call)

@@ -1,8 +1,8 @@
 //! One call of this process, from its row to its outcome.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use tidings_proto::firing::{self, Payload, raw_json};
 use tidings_proto::id::RequestId;
 use tidings_proto::trigger::{Outcome, Reason, Trigger};
 use tidings_proto::wire;
-use tidings_store::{CallOutcome, CallRecord, CommitError, Durability, Op, Refused};
+use tidings_store::{CallOutcome, CallRecord, Commit, CommitError, Durability, Op, Refused, TaskTerms};
 use tokio::sync::watch;
 
 use super::{Ended, bare, others};
@@ -41,6 +41,8 @@ pub(crate) struct CallInner {
     ended: watch::Sender<Option<Ended>>,
     /// When `streaming` fired last.
     streamed_at: AtomicI64,
+    /// The terms on which it is a task. Set before the store knows, so that a task's outcome does not go out as a plain call's.
+    task: Mutex<Option<TaskTerms>>,
 }
 
 /// How a call is to end, kept for when the first way to record it does not work.
@@ -71,6 +73,7 @@ impl Ending {
 
 impl CallInner {
     pub(super) fn new(writer: Writer, record: CallRecord, config: NotificationConfig, request_id: RequestId) -> Self {
+        let task = record.task.as_ref().map(|task| task.terms);
         Self {
             core: Arc::clone(&writer.core),
             record,
@@ -81,6 +84,7 @@ impl CallInner {
             ending: AtomicBool::new(false),
             ended: watch::Sender::new(None),
             streamed_at: AtomicI64::new(i64::MIN),
+            task: Mutex::new(task),
         }
     }
 
@@ -126,7 +130,26 @@ impl CallInner {
 
     fn plan(&self, trigger: &Trigger, ended: Option<firing::Ended<'_>>, seq: u64) -> Result<plan::Plan> {
         let cursor = self.writer.cursor_after(seq);
-        plan::plan(&self.core, &self.record, &self.config, trigger, ended, Some((seq, &cursor)))
+        let task = *lock(&self.task);
+        plan::plan(&self.core, &self.record, &self.config, task, trigger, ended, Some((seq, &cursor)))
+    }
+
+    /// The row as it is by now, for who ends the call without its writer.
+    fn record_now(&self) -> CallRecord {
+        CallRecord { task: lock(&self.task).map(Into::into), ..self.record.clone() }
+    }
+
+    pub(super) async fn become_task(&self, terms: TaskTerms) -> Result<bool> {
+        let before = lock(&self.task).replace(terms);
+        let ops = vec![Op::BecomeTask { call: self.record.id, terms }];
+        let error = match self.core.committer.submit(Commit::new(Durability::Disk, ops)).await {
+            Ok(Ok(_)) => return Ok(true),
+            Ok(Err(CommitError::Refused(Refused::Ended(_)))) => return Ok(false),
+            Ok(Err(error)) => error.into(),
+            Err(_) => Error::closed("hub"),
+        };
+        *lock(&self.task) = before;
+        Err(error)
     }
 
     /// The deliveries of a trigger of the running call.
@@ -138,7 +161,7 @@ impl CallInner {
     }
 
     /// Ends the call, or hears how it ended.
-    pub(super) async fn end(self: &Arc<Self>, ending: &firing::Ended<'_>) -> Result<Ended> {
+    pub(crate) async fn end(self: &Arc<Self>, ending: &firing::Ended<'_>) -> Result<Ended> {
         self.core.alive()?;
         let started = self.start_end(ending);
         let ended = self.wait_ended().await?;
@@ -166,7 +189,9 @@ impl CallInner {
     fn commit_end(&self, ending: &firing::Ended<'_>, seq: u64) -> (EndReply, Ended) {
         let reason = ending.reason.map(|reason| reason.as_str().to_owned());
         let row = CallOutcome { status: ending.outcome.as_str().to_owned(), reason: reason.clone() };
-        let mut ops = vec![Op::EndCall { id: self.record.id, outcome: row, at: self.core.timeline.now() }];
+        let event = Bytes::from(plan::outcome_event(ending));
+        let payload = Some(event.clone());
+        let mut ops = vec![Op::EndCall { id: self.record.id, outcome: row, at: self.core.timeline.now(), payload }];
         let mut undelivered = None;
         match self.plan(&ending.outcome.trigger(), Some(*ending), seq) {
             Ok(plan) => {
@@ -177,8 +202,7 @@ impl CallInner {
                 tracing::error!(call = %self.record.id, %error, "the outcome is recorded without its deliveries")
             }
         }
-        let event = plan::outcome_event(ending);
-        let last = Some((wire::tidings::EVENT_OUTCOME, event.as_bytes()));
+        let last = Some((wire::tidings::EVENT_OUTCOME, &event[..]));
         let (_, reply) = self.writer.end_sealed(last, ops, Durability::Disk);
         (reply, Ended { outcome: ending.outcome, reason, ours: true, committed: false, undelivered })
     }
@@ -218,7 +242,7 @@ impl CallInner {
             }
         }
         loop {
-            match others::end_record(&self.core, &self.record, &ending.view()).await {
+            match others::end_record(&self.core, &self.record_now(), &ending.view()).await {
                 Ok(undelivered) => {
                     let reason = ending.reason.map(|reason| reason.as_str().to_owned());
                     return Some(Ended { outcome: ending.outcome, reason, ours: true, committed: true, undelivered });
@@ -278,7 +302,7 @@ impl Drop for CallInner {
         let error = raw_json(ABANDONED).map(Payload::Error);
         let ending = firing::Ended { payload: error, ..bare(Outcome::Failed, None) };
         let handed = self.writer.owned.seal().ok().map(|seq| self.commit_end(&ending, seq));
-        let (core, record) = (Arc::clone(&self.core), self.record.clone());
+        let (core, record) = (Arc::clone(&self.core), self.record_now());
         self.core.spawn(async move {
             let refused = match handed {
                 Some((reply, _)) => matches!(reply.await, Ok(Err(CommitError::Refused(_)))),

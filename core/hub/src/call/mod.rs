@@ -4,7 +4,7 @@ mod inner;
 mod others;
 
 pub(crate) use inner::CallInner;
-pub(crate) use others::{any, end_lost, end_timed_out, look, settle_all, shut_down};
+pub(crate) use others::{any, end_lost, end_record, end_timed_out, look, settle_all, shut_down};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,16 @@ use tidings_proto::id::RequestId;
 use tidings_proto::stream::StreamId;
 use tidings_proto::trigger::{Outcome, Reason, Trigger, classify_result};
 use tidings_proto::wire;
-use tidings_store::{CallId, CallRecord, Claimed, Commit, Durability, Op, Sealed, StreamKey, TimerKind};
+use tidings_store::{CallId, CallRecord, Claimed, Commit, Durability, Op, StreamKey, TaskTerms, TimerKind};
 
 use crate::checks::Checks;
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
 use crate::owned::Owned;
+use crate::plan;
 use crate::stream::Writer;
+use crate::task;
 
 /// The events of a call are the stream of this name in the scope of the call.
 const EVENTS: &str = "events";
@@ -31,8 +33,8 @@ const EVENTS: &str = "events";
 /// A tool call that asks to be watched.
 #[derive(Clone, Copy, Debug)]
 pub struct BeginCall<'a> {
-    /// The raw JSON text of `notificationConfig`.
-    pub config: &'a [u8],
+    /// The raw JSON text of `notificationConfig`, if it has one.
+    pub config: Option<&'a [u8]>,
     /// The route types that this server offers.
     pub route_types: &'a [&'a str],
     /// Who asks: what the SDK authenticated, else the MCP session.
@@ -45,6 +47,8 @@ pub struct BeginCall<'a> {
     pub tool: &'a str,
     /// The server's time limit; the config may only lower it.
     pub timeout: Option<Duration>,
+    /// It is a task from the start.
+    pub task: Option<TaskTerms>,
 }
 
 /// How a call ended.
@@ -74,7 +78,7 @@ pub struct Call {
 }
 
 /// An end without a payload.
-fn bare(outcome: Outcome, reason: Option<Reason>) -> firing::Ended<'static> {
+pub(crate) fn bare(outcome: Outcome, reason: Option<Reason>) -> firing::Ended<'static> {
     firing::Ended { outcome, reason, payload: None }
 }
 
@@ -86,7 +90,11 @@ impl Call {
             require_secret: core.options.require_secret && core.options.default_secret.is_none(),
             ..core.options.config_limits.clone()
         };
-        let config = NotificationConfig::parse(begin.config, &limits, &Checks(&core.options)).map_err(Error::config)?;
+        let config = match begin.config {
+            Some(text) => NotificationConfig::parse(text, &limits, &Checks(&core.options)).map_err(Error::config)?,
+            None => NotificationConfig { routes: Vec::new(), timeout_ms: None },
+        };
+        begin.task.map_or(Ok(()), |terms| task::check_terms(&core.options, terms))?;
         let id = CallId::from_bytes(core.random()?);
         let key = StreamKey::new(format!("call:{id}"), EVENTS);
         let stream = StreamId(core.random()?);
@@ -97,12 +105,14 @@ impl Call {
             session: begin.session.map(str::to_owned),
             request_id: begin.request_id.to_json(),
             tool: begin.tool.to_owned(),
-            config: Sealed(config.to_json().into()),
+            config: plan::seal_config(&config),
             stream: key.clone(),
             worker: core.worker,
             began_at: now,
             began_time: core.timeline.wall(),
             outcome: None,
+            ended_at: None,
+            task: begin.task.map(Into::into),
         };
         let mut ops = vec![
             Op::Create { id: stream, key: key.clone(), worker: core.worker },
@@ -211,6 +221,18 @@ impl Call {
     /// The server's time limit passed.
     pub async fn time_out(&self) -> Result<Ended> {
         self.inner.end(&bare(Outcome::Timeout, None)).await
+    }
+
+    /// Makes the call a task: from when this returns `true` on, [`Hub::task`](crate::Hub::task) finds it by its id, also
+    /// after the end of this process. `false`: it had ended before. Goes on when nobody waits.
+    pub async fn become_task(&self, terms: TaskTerms) -> Result<bool> {
+        self.inner.core.alive()?;
+        task::check_terms(&self.inner.core.options, terms)?;
+        let inner = Arc::clone(&self.inner);
+        match self.inner.core.spawn(async move { inner.become_task(terms).await }) {
+            Some(became) => became.await.unwrap_or_else(|_| Err(Error::closed("hub"))),
+            None => Err(Error::closed("hub")),
+        }
     }
 
     /// Waits until the call has ended, whoever ends it. An error of code `closed` if the hub closes and does not get to

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tidings_proto::config::{AcceptStored, ConfigLimits, NotificationConfig};
+use bytes::Bytes;
 use tidings_proto::firing;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
@@ -97,7 +97,7 @@ pub(crate) async fn end_timed_out(core: &Arc<Core>, now: StoreMillis, limit: u32
 
 /// Ends a call without its writer, with everything that follows from it, in one commit. Answers the entry for what could
 /// not be delivered.
-pub(super) async fn end_record(
+pub(crate) async fn end_record(
     core: &Core,
     record: &CallRecord,
     ended: &firing::Ended<'_>,
@@ -105,10 +105,12 @@ pub(super) async fn end_record(
     let now = core.timeline.now();
     let reason = ended.reason.map(|reason| reason.as_str().to_owned());
     let outcome = CallOutcome { status: ended.outcome.as_str().to_owned(), reason };
-    let mut ops = vec![Op::EndCall { id: record.id, outcome, at: now }];
+    let event = Bytes::from(plan::outcome_event(ended));
+    let mut ops = vec![Op::EndCall { id: record.id, outcome, at: now, payload: Some(event.clone()) }];
+    let task = record.task.as_ref().map(|task| task.terms);
     let mut undelivered = None;
-    match NotificationConfig::parse(&record.config.0, &ConfigLimits::stored(), &AcceptStored) {
-        Ok(config) => match plan::plan(core, record, &config, &ended.outcome.trigger(), Some(*ended), None) {
+    match plan::stored_config(record) {
+        Ok(config) => match plan::plan(core, record, &config, task, &ended.outcome.trigger(), Some(*ended), None) {
             Ok(plan) => {
                 ops.extend(plan.ops);
                 undelivered = plan.undelivered;
@@ -124,7 +126,7 @@ pub(super) async fn end_record(
     let event = Op::AppendShared(AppendShared {
         key: record.stream.clone(),
         new_id: StreamId(new_id),
-        events: vec![new_event(core, wire::tidings::EVENT_OUTCOME, plan::outcome_event(ended))],
+        events: vec![new_event(core, wire::tidings::EVENT_OUTCOME, event)],
         close: true,
         now,
     });

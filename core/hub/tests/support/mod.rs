@@ -83,13 +83,14 @@ pub fn begin(hub: &Hub, config: &str) -> Result<Call> {
 /// Begins a call that the server limits in time.
 pub fn begin_with(hub: &Hub, config: &str, timeout: Option<Duration>) -> Result<Call> {
     wait(hub.begin_call(BeginCall {
-        config: config.as_bytes(),
+        config: Some(config.as_bytes()),
         route_types: &["webhook"],
         principal: "tester",
         session: Some("session-1"),
         request_id: &RequestId::from(7_i64),
         tool: "tool",
         timeout,
+        task: None,
     }))
 }
 

@@ -1,0 +1,96 @@
+//! Calls that can be asked for by their id: tasks (SEP-2663).
+//!
+//! A task's durable record is its call's row: who may ask, for how long, and how it ended stand there, so that neither
+//! the death of a process nor the eviction of events takes them away. Its events are the call's stream.
+
+use std::sync::{Arc, Weak};
+
+use tidings_proto::firing::Payload;
+use tidings_proto::task::{self, TaskEnd, payload_of};
+use tidings_proto::time::StoreMillis;
+use tidings_proto::trigger::{Outcome, Reason};
+use tidings_store::{CallId, CallRecord, CommitError, StreamKey, TaskRecord, TaskTerms};
+
+use crate::call::{bare, end_record};
+use crate::core::{Core, millis};
+use crate::error::{Error, ErrorCode, Result};
+use crate::notify::lock;
+use crate::options::Options;
+
+/// One task, as it was when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// `working`, `completed`, `failed` or `cancelled`.
+    pub status: &'static str,
+    /// SEP-2663's `DetailedTask` as JSON text; see [`task::Task::to_json`].
+    pub json: String,
+    /// The stream of its events, which the outcome's event closes.
+    pub stream: StreamKey,
+}
+
+/// Refuses terms that could not be kept: the row and the events of a task must not go before its time.
+pub(crate) fn check_terms(options: &Options, terms: TaskTerms) -> Result<()> {
+    let refuse = |rule: String| Err(Error::new(ErrorCode::InvalidArgument, format!("task ttl: {rule}")));
+    let row = u64::try_from(millis(options.keep_finished)).unwrap_or(u64::MAX);
+    if terms.ttl_ms > row {
+        return refuse(format!("at most {row} ms, for which the hub keeps ended calls"));
+    }
+    match options.retention.after_close_ms {
+        Some(events) if terms.ttl_ms > events => {
+            refuse(format!("at most {events} ms, for which the hub keeps streams that are closed (retention)"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Task {
+    /// The one look-up; applies the principal's check and the ttl.
+    pub(crate) fn find(core: &Core, id: &str, asker: &str) -> Result<Option<Self>> {
+        core.alive()?;
+        Ok(open(core, id, asker)?.map(|(record, task)| view(&record, &task)))
+    }
+
+    pub(crate) async fn cancel(core: &Arc<Core>, id: &str, asker: &str) -> Result<bool> {
+        core.alive()?;
+        let Some((record, _)) = open(core, id, asker)? else { return Ok(false) };
+        if record.outcome.is_some() {
+            return Ok(true);
+        }
+        let cancelled = bare(Outcome::Cancelled, None);
+        let here = lock(&core.calls).get(&record.id).and_then(Weak::upgrade);
+        match here {
+            Some(call) => drop(call.end(&cancelled).await?),
+            // Another process runs it, and is told by the row.
+            None => match end_record(core, &record, &cancelled).await {
+                Ok(_) => core.work.notify_one(),
+                Err(CommitError::Refused(_)) => {} // it ended meanwhile
+                Err(error) => return Err(error.into()),
+            },
+        }
+        Ok(true)
+    }
+}
+
+fn open(core: &Core, id: &str, asker: &str) -> Result<Option<(CallRecord, TaskRecord)>> {
+    let Ok(id) = CallId::parse(id) else { return Ok(None) };
+    let Some(record) = core.store.call(id)? else { return Ok(None) };
+    let Some(task) = record.task.clone() else { return Ok(None) };
+    let theirs = !task.terms.bound || record.principal == asker;
+    let over = record.ended_at.is_some_and(|at| expires(at, task.terms) <= core.timeline.now());
+    Ok((theirs && !over).then_some((record, task)))
+}
+
+fn expires(ended: StoreMillis, terms: TaskTerms) -> StoreMillis {
+    ended.saturating_add_unsigned(terms.ttl_ms)
+}
+
+fn view(record: &CallRecord, task: &TaskRecord) -> Task {
+    let end = record.outcome.as_ref().map(|outcome| TaskEnd {
+        after_ms: u64::try_from(record.ended_at.unwrap_or(record.began_at) - record.began_at).unwrap_or(0),
+        outcome: Outcome::parse(&outcome.status).unwrap_or(Outcome::Failed),
+        reason: outcome.reason.as_deref().and_then(Reason::parse),
+        payload: task.end.as_deref().and_then(|event: &[u8]| -> Option<Payload<'_>> { payload_of(event) }),
+    });
+    let shown = task::Task { id: record.id, created: record.began_time, ttl_ms: task.terms.ttl_ms, end };
+    Task { status: shown.status(), json: shown.to_json(), stream: record.stream.clone() }
+}
