@@ -305,7 +305,7 @@ mod tests {
         migrate(&conn, &sealer).unwrap();
         assert_eq!(look(&conn).unwrap(), Found::Store(newest()));
         check_key(&conn, &sealer).unwrap();
-        let row = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, (String)>(0)).unwrap();
+        let row = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(row("SELECT principal FROM calls WHERE task_ttl IS NULL AND task_end IS NULL"), "p");
     }
 
