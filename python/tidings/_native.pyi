@@ -8,7 +8,6 @@ from typing_extensions import Self, disjoint_base
 __all__ = [
     "Call",
     "Delivery",
-    "Task",
     "Ended",
     "Event",
     "Gap",
@@ -19,6 +18,7 @@ __all__ = [
     "Stats",
     "Stream",
     "Tail",
+    "Task",
     "Webhook",
     "Writer",
     "WriterHandle",
@@ -26,6 +26,7 @@ __all__ = [
     "after_fork",
     "after_fork_in_parent",
     "before_fork",
+    "check_event",
     "close_all",
     "default_retention",
     "error_table",

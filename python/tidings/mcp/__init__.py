@@ -19,6 +19,8 @@ except ImportError as error:
 del _mcp_types
 
 from ._attach import Attachment, attach
+from ._current import ToolCall, current_call
 from ._event_store import EventStore, SessionEventStore
+from ._task_policy import Tasks
 
-__all__ = ["Attachment", "EventStore", "SessionEventStore", "attach"]
+__all__ = ["Attachment", "EventStore", "SessionEventStore", "Tasks", "ToolCall", "attach", "current_call"]

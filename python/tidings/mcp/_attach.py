@@ -11,11 +11,13 @@ from typing import Any, Final
 from mcp.server.lowlevel.server import Server
 
 from .. import Hub
-from . import _compat
+from . import _compat, _task_policy
 from ._calls import Limits
 from ._event_store import EventStore
 from ._middleware import Middleware, Timeout
 from ._nursery import Nurseries
+from ._task_methods import TaskMethods
+from ._task_policy import Tasks
 from ._trouble import Trouble
 
 ROUTE_TYPES: Final = ("webhook",)
@@ -55,7 +57,7 @@ def attach(
     hub: Hub,
     *,
     routes: Sequence[str] = (),
-    tasks: str = "off",
+    tasks: str | Tasks = "off",
     tasks_stream: bool = False,
     timeout: Timeout = None,
     event_store: bool = True,
@@ -75,11 +77,16 @@ def attach(
     most `detached_limit` seconds, at most `max_detached` for each principal (callers without a session or a login
     share one such count); beyond that it is cancelled. A client that cancels cancels the tool.
 
+    `tasks` serves the Tasks extension (SEP-2663) to clients of 2026-07-28 that declare it, ``"auto"`` or a `Tasks` with terms
+    of your own: a call that takes longer than two seconds is answered with a task, whose record is on disk by then, and
+    which the client asks for by its id, also after a restart. `tasks_stream` adds ``tasks/stream`` (SEP-2694, a draft):
+    the task's progress, log and what the tool emits by `current_call`, from any number on, then live.
+
     `timeout` bounds tool calls, in seconds, for all tools or by name; a config may lower it. The tool is cancelled
     and the client gets an error.
 
     Raises TypeError for an object that is not such a server or a list, ValueError for a value out of range, RuntimeError for
-    a server attached twice or an SDK release that lacks what the adapter needs, NotImplementedError for `tasks`.
+    a server attached twice or with tasks of its own, or an SDK release that lacks what the adapter needs.
     """
     low_level = _compat.low_level(server)
     if low_level is None:
@@ -92,12 +99,9 @@ def attach(
     if any(isinstance(middleware, Middleware) for middleware in low_level.middleware):
         raise RuntimeError("this server has been attached already")
     named = _checked_routes(routes)
-    if tasks != "off":
-        if tasks != "auto":
-            raise ValueError(f'tasks must be "off" or "auto", not {tasks!r}')
-        raise NotImplementedError('tasks="auto": the Tasks extension is not there yet; leave it "off"')
-    if tasks_stream:
-        raise NotImplementedError("tasks_stream: tasks/stream is not there yet; leave it False")
+    policy = _task_policy.checked(tasks)
+    if tasks_stream and policy is None:
+        raise ValueError('tasks_stream needs tasks: it streams the events of tasks; say tasks="auto"')
     _check_timeout(timeout)
     _check_count("max_detached", max_detached)
     _check_seconds("detached_limit", detached_limit)
@@ -105,7 +109,10 @@ def attach(
     trouble = Trouble()
     nurseries = Nurseries(hub, trouble)
     store = EventStore(hub) if event_store else None
-    middleware = Middleware(low_level, hub, named, timeout, Limits(max_detached, detached_limit), nurseries, trouble)
+    limits = Limits(max_detached, detached_limit)
+    middleware = Middleware(low_level, hub, named, timeout, limits, nurseries, trouble, policy)
+    if policy is not None:
+        TaskMethods(low_level, hub, policy, stream=tasks_stream, trouble=trouble).install()
     chain = low_level.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, middleware)
     low_level.lifespan = nurseries.around(low_level.lifespan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub, UnavailableError
-from . import _wire
+from . import _current, _wire
 from ._opening import opening_of
 from ._request import Request
 from ._trouble import Trouble
@@ -26,7 +26,7 @@ _log: Final = logging.getLogger("tidings.mcp")
 _ACKNOWLEDGE_WITHIN: Final = 5.0
 """Seconds a client that reads nothing may hold up the start of its own tool."""
 
-_ACCEPT_WITHIN: Final = 10.0
+ACCEPT_WITHIN: Final = 10.0
 """Seconds a config waits to be on disk, which is more than one process ever waits for another; then it is refused."""
 
 _NOT_ACCEPTED: Final = "a notificationConfig could not be accepted"
@@ -144,9 +144,8 @@ class WatchedCall:
             call = await self._begin()
             if call is not None:
                 async with anyio.create_task_group() as watchers:
-                    watchers.start_soon(self._watch_end, call)
-                    watchers.start_soon(self._watch_stop, call)
-                    watchers.start_soon(self._watch_detached, call)
+                    for watch in self._watchers():
+                        watchers.start_soon(watch, call)
                     await self._run_tool(call)
                     watchers.cancel_scope.cancel()
         except Exception as error:
@@ -157,6 +156,9 @@ class WatchedCall:
                 self._fail_with(MCPError(INTERNAL_ERROR, "The server is shutting down"))
             if self._detached.is_set():
                 self._release()
+
+    def _watchers(self) -> tuple[Callable[[Call], Coroutine[Any, Any, None]], ...]:
+        return self._watch_end, self._watch_stop, self._watch_detached
 
     def _release(self) -> None:
         self._detached_calls[self._counted_as] -= 1
@@ -172,7 +174,7 @@ class WatchedCall:
         try:
             # Not to be interrupted: a config on disk whose call nobody holds would end as `server_lost`.
             config = _wire.dumps(request.params[_wire.CONFIG])
-            with anyio.move_on_after(_ACCEPT_WITHIN, shield=True):
+            with anyio.move_on_after(ACCEPT_WITHIN, shield=True):
                 return await self._hub.begin_call(
                     config=config,
                     principal=self._principal,
@@ -183,7 +185,7 @@ class WatchedCall:
                     timeout=self._timeout,
                 )
             # The hub withdraws what it may yet store: a disk that does not answer has to be refused some time.
-            raise TimeoutError(f"the store did not answer within {_ACCEPT_WITHIN:g} s")
+            raise TimeoutError(f"the store did not answer within {ACCEPT_WITHIN:g} s")
         except ConfigError as error:
             self._fail_with(_wire.config_rejected(json.loads(error.data_json)))
         except RecursionError:
@@ -198,15 +200,16 @@ class WatchedCall:
         return None
 
     async def _run_tool(self, call: Call) -> None:
-        acknowledgement: dict[str, Any] = json.loads(call.acknowledgement())
+        acknowledgement = self._acknowledgement(call)
         returned: dict[str, Any] | None = None
         raised: Exception | None = None
         try:
             with self._tool_scope:
-                await self._acknowledge(acknowledgement)
+                if acknowledgement is not None:
+                    await self._acknowledge(acknowledgement)
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 try:
-                    returned = _wire.result_dict(await self._request.run(self._emitter(call)))
+                    returned = await self._tool_result(call)
                 except Exception as error:
                     raised = error
         except anyio.get_cancelled_exc_class():
@@ -220,10 +223,28 @@ class WatchedCall:
             return
         self._returned = True
         with anyio.CancelScope(shield=True):
-            if returned is None:
-                await self._record_error(call, raised)
-            else:
-                await self._record_result(call, returned, acknowledgement)
+            await self._conclude(call, returned, raised, acknowledgement)
+
+    async def _conclude(
+        self,
+        call: Call,
+        returned: dict[str, Any] | None,
+        raised: Exception | None,
+        acknowledgement: dict[str, Any] | None,
+    ) -> None:
+        if returned is None:
+            await self._record_error(call, raised)
+        else:
+            await self._record_result(call, returned, acknowledgement)
+
+    def _acknowledgement(self, call: Call) -> dict[str, Any] | None:
+        acknowledgement: dict[str, Any] = json.loads(call.acknowledgement())
+        return acknowledgement
+
+    async def _tool_result(self, call: Call) -> dict[str, Any]:
+        emit = self._emitter(call)
+        with _current.as_current(call, emit):
+            return _wire.result_dict(await self._request.run(emit))
 
     def _emitter(self, call: Call) -> Callable[[str, bytes], None]:
         def emit(kind: str, payload: bytes) -> None:
@@ -246,10 +267,11 @@ class WatchedCall:
         if scope.cancelled_caught:
             _log.debug("an acknowledgement was not read in time")
 
-    async def _record_result(self, call: Call, result: dict[str, Any], acknowledgement: dict[str, Any]) -> None:
+    async def _record_result(self, call: Call, result: dict[str, Any], acknowledgement: dict[str, Any] | None) -> None:
         before = result.get("_meta")
         meta = dict(before) if isinstance(before, dict) else {}
-        meta[_wire.ACKNOWLEDGED_META] = acknowledgement
+        if acknowledgement is not None:
+            meta[_wire.ACKNOWLEDGED_META] = acknowledgement
         result["_meta"] = meta
         interim = result.get("resultType")
         if isinstance(interim, str) and interim != "complete":

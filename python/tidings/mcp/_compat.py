@@ -16,6 +16,7 @@ from mcp.server.session import ServerSession
 from mcp.server.streamable_http import EventStore, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import DispatchContext
+from mcp_types import SERVER_INFO_META_KEY
 from pydantic import BaseModel
 
 TELEMETRY: Final = "OpenTelemetryMiddleware"
@@ -63,6 +64,16 @@ def wire_bytes(message: BaseModel) -> bytes:
     return message.__pydantic_serializer__.to_json(message, by_alias=True, exclude_unset=True)
 
 
+def has_stream(session: ServerSession) -> bool:
+    """Whether notifications of this request go anywhere; 2026-07-28 over HTTP with JSON responses has no place for them."""
+    return getattr(session._request_outbound, "sink", True) is not None
+
+
+def server_info_meta(server: Server[Any]) -> dict[str, Any]:
+    """The `_meta` that the SDK puts into every result of 2026-07-28, for a result it does not see."""
+    return {SERVER_INFO_META_KEY: server.server_info_stamp}
+
+
 def missing() -> list[str]:
     """The private names (and signatures) the adapter relies on and the installed SDK does not have."""
     wanted = {
@@ -72,6 +83,8 @@ def missing() -> list[str]:
         "mcp.server.session.ServerSession._request_outbound": _assigns(ServerSession, "_request_outbound"),
         "mcp.server.session.ServerSession._connection": _assigns(ServerSession, "_connection"),
         "mcp.server.mcpserver.MCPServer._lowlevel_server": _assigns(mcpserver.MCPServer, "_lowlevel_server"),
+        "mcp.server.lowlevel.Server.server_info_stamp": hasattr(Server, "server_info_stamp"),
+        "mcp.server.lowlevel.Server.extensions": _assigns(Server, "extensions"),
         "mcp.server.lowlevel.Server._session_manager": _assigns(Server, "_session_manager"),
         "mcp.server.streamable_http.StreamableHTTPServerTransport._event_store": _assigns(
             StreamableHTTPServerTransport, "_event_store"

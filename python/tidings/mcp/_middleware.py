@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -16,6 +17,9 @@ from ._calls import Limits, WatchedCall
 from ._nursery import Nurseries
 from ._principal import principal_of
 from ._request2 import Request2
+from ._task_call import TaskCall
+from ._task_methods import asker, declared
+from ._task_policy import NEVER, Tasks
 from ._trouble import Trouble
 
 Timeout = float | Mapping[str, float] | None
@@ -38,6 +42,7 @@ class Middleware:
         limits: Limits,
         nurseries: Nurseries,
         trouble: Trouble,
+        tasks: Tasks | None = None,
     ) -> None:
         self._server = server
         self._hub = hub
@@ -46,11 +51,14 @@ class Middleware:
         self._limits = limits
         self._nurseries = nurseries
         self._trouble = trouble
+        self._tasks = tasks
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """One inbound request or notification."""
         method = ctx.method
         if method == "tools/call":
+            if self._tasks is not None and (call := self._task_call(ctx, call_next, self._tasks)) is not None:
+                return await call.respond()
             if self._routes and ctx.params is not None and _wire.CONFIG in ctx.params and self._is_served(ctx):
                 return await self._watch(ctx, call_next)
             if self._timeout is not None:
@@ -58,6 +66,35 @@ class Middleware:
         elif self._routes and method in _capabilities.METHODS:
             return _capabilities.advertise(_wire.result_dict(await call_next(ctx)), self._routes)
         return await call_next(ctx)
+
+    def _task_call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, tasks: Tasks) -> TaskCall | None:
+        mode = tasks.mode((ctx.params or {}).get("name"))
+        nursery = self._nurseries.current(ctx.lifespan_context)
+        if mode == NEVER or nursery is None or not declared(ctx) or not self._is_served(ctx):
+            return None
+        methods.validate_client_request("tools/call", ctx.protocol_version, ctx.params)
+        params = ctx.params or {}
+        if not self._routes:
+            # A config means nothing to this server: the tool gets its parameters as they are.
+            params = {key: value for key, value in params.items() if key != _wire.CONFIG}
+        principal, counted_as = principal_of(ctx)
+        call = TaskCall(
+            self._hub,
+            Request2(replace(ctx, params=params), call_next),
+            principal=principal,
+            counted_as=counted_as,
+            detached=self._nurseries.detached,
+            limits=self._limits,
+            route_types=self._routes,
+            timeout=self._limit_of(ctx),
+            trouble=self._trouble,
+            policy=tasks,
+            mode=mode,
+            bound=asker(ctx)[1],
+            stamp=lambda: _compat.server_info_meta(self._server),
+        )
+        nursery.start(call)
+        return call
 
     def _is_served(self, ctx: ServerRequestContext[Any, Any]) -> bool:
         # What the SDK is going to refuse anyway must not get a config accepted first; it says why in its own words.

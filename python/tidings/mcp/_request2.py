@@ -27,6 +27,13 @@ class Request2:
         self.session_id = _compat.connection(ctx.session).session_id
         self.modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
+    def answered(self, responses: Mapping[str, Any], state: Any) -> Request2:
+        """The same request with the answers to what its tool asked for (2026-07-28, multi-round-trip)."""
+        more: dict[str, Any] = {"inputResponses": dict(responses)}
+        if state is not None:
+            more["requestState"] = state
+        return Request2(replace(self._ctx, params={**self.params, **more}), self._call_next)
+
     def cancel_asked(self) -> bool:
         """Whether the client cancelled it; a connection that is lost or a server that stops is something else."""
         return _compat.request_outbound(self._ctx.session).cancel_requested.is_set()

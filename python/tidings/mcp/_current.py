@@ -1,0 +1,72 @@
+"""The call that runs, for the author of a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from .. import _native
+from ._request import Emit
+from ._wire import dumps
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str | None: ...
+
+
+class ToolCall:
+    """The tool call that runs; comes from `current_call`."""
+
+    __slots__ = ("_call", "_emit")
+
+    def __init__(self, call: _Named | None, emit: Emit | None) -> None:
+        self._call = call
+        self._emit = emit
+
+    @property
+    def id(self) -> str | None:
+        """Our id of the call, which is its task's; None while it is neither watched nor a task."""
+        return None if self._call is None else self._call.id
+
+    def emit(self, type: str, payload: Mapping[str, Any]) -> None:
+        """Append an event to the call's stream, where ``tasks/stream`` reads it. Never waits; any thread may.
+
+        `type` needs a vendor prefix in reverse-DNS form (``com.example.review.comment``): names without one, ``io.tidings``
+        and ``io.modelcontextprotocol`` are reserved. Nothing is kept of a call that is neither watched nor becomes a task.
+
+        Raises `InvalidArgument` for such a type, TypeError or ValueError for a payload that is no JSON object.
+        """
+        if not isinstance(payload, Mapping):
+            raise TypeError(f"payload: must be a mapping, not {payload.__class__.__name__}")
+        encoded = dumps(dict(payload))
+        _native.check_event(type, encoded)
+        if self._emit is not None:
+            self._emit(type, encoded)
+
+    def __repr__(self) -> str:
+        return f"ToolCall(id={self.id!r})"
+
+
+_PLAIN = ToolCall(None, None)
+_current: ContextVar[ToolCall] = ContextVar("tidings_current_call", default=_PLAIN)
+
+
+def current_call() -> ToolCall:
+    """The tool call that runs here: in the tool's own task or thread, and those it starts.
+
+    Works in every tool, so that a tool need not know whether its client asked for anything.
+    """
+    return _current.get()
+
+
+@contextmanager
+def as_current(call: _Named, emit: Emit) -> Iterator[None]:
+    """Make `call` the current one inside the block."""
+    token = _current.set(ToolCall(call, emit))
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,186 @@
+"""The requests about tasks: ``tasks/get``, ``tasks/update``, ``tasks/cancel`` (SEP-2663) and ``tasks/stream`` (SEP-2694)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, RequestParams, methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ConfigDict
+
+from .. import ClosedError, Hub, Task, TidingsError, UnavailableError
+from . import _compat
+from ._opening import opening_of
+from ._principal import principal_of
+from ._task_input import TaskInput
+from ._task_policy import EXTENSION, Tasks, task_result
+from ._task_stream import TaskStream
+from ._trouble import Trouble
+
+_METHOD_NOT_FOUND: Final = -32601
+_MISSING_CAPABILITY: Final = -32021
+
+
+class _Any(RequestParams):
+    """Parameters of a method of ours, which says itself what is wrong with them."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def declared(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Whether this very request declared the extension; it exists from 2026-07-28 on."""
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False
+    capabilities = ctx.session.client_capabilities
+    return bool(capabilities and capabilities.extensions and EXTENSION in capabilities.extensions)
+
+
+def asker(ctx: ServerRequestContext[Any, Any]) -> tuple[str, bool]:
+    """Who asks, and whether they are authenticated.
+
+    An authenticated principal's task is that principal's. Where nobody is authenticated the task's id, 128 random bits, is
+    all there is to know: a request of 2026-07-28 has no session that could stand for anybody.
+    """
+    name, _ = principal_of(ctx)
+    return name, name.startswith("auth:")
+
+
+class TaskMethods:
+    """The handlers; `install` registers them."""
+
+    def __init__(self, server: Server[Any], hub: Hub, policy: Tasks, *, stream: bool, trouble: Trouble) -> None:
+        self._server = server
+        self._hub = hub
+        self._policy = policy
+        self._trouble = trouble
+        self._stream = TaskStream(hub, policy) if stream else None
+
+    def install(self) -> None:
+        """Serve the methods and say so in ``server/discover``. Raises RuntimeError when somebody serves tasks already."""
+        handlers = {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
+        if self._stream is not None:
+            handlers["tasks/stream"] = self._serve_stream
+        taken = [name for name in handlers if self._server.get_request_handler(name) is not None]
+        if taken or EXTENSION in self._server.extensions:
+            raise RuntimeError(f'this server has tasks already ({", ".join(taken) or EXTENSION}); leave tasks "off"')
+        for name, handler in handlers.items():
+            self._server.add_request_handler(name, _Any, handler)
+        # The SDK shows extensions to 2026-07-28 only; to older clients the extension does not exist.
+        self._server.extensions[EXTENSION] = {} if self._stream is None else {"eventStreams": {}}
+
+    async def _get(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
+        _require(ctx)
+        task = self._find(ctx)
+        result = task_result(task, self._policy)
+        if task.status == "working" and (outstanding := await self._outstanding(task)):
+            result.update(status="input_required", inputRequests=outstanding)
+        return result
+
+    async def _outstanding(self, task: Task) -> dict[str, Any]:
+        try:
+            return await TaskInput(self._hub, task.scope).outstanding()
+        except TidingsError as error:
+            raise self._failed(error) from error
+
+    async def _update(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
+        _require(ctx)
+        params = ctx.params or {}
+        responses = params.get("inputResponses")
+        if not isinstance(responses, Mapping):
+            raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
+        task = self._find(ctx)
+        outstanding = await self._outstanding(task) if task.status == "working" else {}
+        # Answers to what was not asked, or to what has an answer, are to be ignored (SEP-2663).
+        known = {key: response for key, response in responses.items() if key in outstanding}
+        if known:
+            # Told here, where somebody can mend it: the tool gets these answers in a request of its own.
+            asked = {"name": "", "_meta": params.get("_meta"), "inputResponses": known}
+            methods.validate_client_request("tools/call", ctx.protocol_version, asked)
+            try:
+                await TaskInput(self._hub, task.scope).answer(known)
+            except ClosedError:
+                pass  # it has ended meanwhile
+            except TidingsError as error:
+                raise self._failed(error) from error
+        return {}
+
+    async def _cancel(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
+        _require(ctx)
+        name, _bound = asker(ctx)
+        task_id = _task_id(ctx)
+        self._require_store()
+        try:
+            found = await self._hub.cancel_task(task_id, principal=name)
+        except TidingsError as error:
+            raise self._failed(error) from error
+        if not found:
+            raise _unknown()
+        return {}
+
+    async def _serve_stream(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
+        assert self._stream is not None
+        if not self._can_stream(ctx):
+            raise MCPError(_METHOD_NOT_FOUND, "Method not found: this server answers without streams", "tasks/stream")
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            _require(ctx)
+        try:
+            await self._stream.serve(ctx, _task_id(ctx), self._find(ctx))
+        except TidingsError as error:
+            raise self._failed(error) from error
+        return {}
+
+    def _can_stream(self, ctx: ServerRequestContext[Any, Any]) -> bool:
+        # With JSON responses the SDK takes notifications of a request and sends them nowhere.
+        manager = _compat.existing_manager(self._server)
+        if manager is not None and manager.json_response and ctx.request is not None:
+            return False
+        return _compat.has_stream(ctx.session)
+
+    def _find(self, ctx: ServerRequestContext[Any, Any]) -> Task:
+        name, _ = asker(ctx)
+        task_id = _task_id(ctx)
+        self._require_store()
+        try:
+            task = self._hub.task(task_id, principal=name)
+        except TidingsError as error:
+            raise self._failed(error) from error
+        if task is None:
+            raise _unknown()
+        return task
+
+    def _require_store(self) -> None:
+        if not opening_of(self._hub).ready():
+            raise self._failed(UnavailableError("the store is not open"))
+
+    def _failed(self, error: TidingsError) -> Exception:
+        if error.retryable:
+            self._trouble.swallow("a request about a task failed", error)
+        else:
+            self._trouble.report("a request about a task failed", error)
+        data = {"reason": error.code, "retryable": error.retryable}
+        return MCPError(INTERNAL_ERROR, "The task could not be looked up", data)
+
+
+def _require(ctx: ServerRequestContext[Any, Any]) -> None:
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        # To this client the extension, and with it the method, does not exist.
+        raise MCPError(_METHOD_NOT_FOUND, "Method not found", ctx.method)
+    if not declared(ctx):
+        message = f"The client did not declare the extension {EXTENSION!r}"
+        raise MCPError(_MISSING_CAPABILITY, message, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+
+
+def _task_id(ctx: ServerRequestContext[Any, Any]) -> str:
+    task_id = (ctx.params or {}).get("taskId")
+    if not isinstance(task_id, str):
+        raise MCPError(INVALID_PARAMS, "taskId must be a string")
+    return task_id
+
+
+def _unknown() -> Exception:
+    # The same for one that never was, is over, or belongs to somebody else.
+    return MCPError(INVALID_PARAMS, "Unknown task")
