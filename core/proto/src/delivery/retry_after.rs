@@ -40,6 +40,9 @@ fn all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
+/// The mean year of the Gregorian calendar.
+const YEAR_SECONDS: i64 = 31_556_952;
+
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -57,13 +60,13 @@ fn http_date(value: &str, wall_now: UnixMillis) -> Option<UnixMillis> {
     } else if DAYS.contains(&day_name) {
         let [day, month, year] = three(date, '-')?;
         let (day, short) = (number(day, 2)?, number(year, 2)?);
-        // RFC 9110 5.6.7: a two-digit year more than 50 years ahead means the past century.
+        // RFC 9110 5.6.7: what seems to lie more than 50 years ahead means the past century.
         // The clock is kept to the years that a date here can name, so that nothing below overflows.
-        let this_year = (1970 + wall_now.div_euclid(1_000).div_euclid(31_556_952)).clamp(0, 9999);
+        let this_year = (1970 + wall_now.div_euclid(1_000).div_euclid(YEAR_SECONDS)).clamp(0, 9999);
         let century = this_year - this_year.rem_euclid(100);
-        let year =
-            [century + 100, century, century - 100].into_iter().map(|c| c + short).find(|y| *y <= this_year + 50)?;
-        unix_millis(year, month, day, clock)
+        let latest = wall_now.saturating_add(50 * YEAR_SECONDS * 1_000);
+        let at = |century: i64| unix_millis(century + short, month, day, clock);
+        [century + 100, century].into_iter().filter_map(at).find(|at| *at <= latest).or_else(|| at(century - 100))
     } else {
         None
     }
@@ -195,6 +198,7 @@ mod tests {
         let year = |value, now| http_date(value, now).map(|ms| rfc3339(ms)[..4].to_owned());
         for (value, want) in [
             ("Monday, 01-Jan-76 00:00:00 GMT", "2076"),
+            ("Friday, 31-Dec-76 00:00:00 GMT", "1976"),
             ("Monday, 01-Jan-77 00:00:00 GMT", "1977"),
             ("Monday, 01-Jan-00 00:00:00 GMT", "2000"),
             ("Monday, 01-Jan-26 00:00:00 GMT", "2026"),
