@@ -1,0 +1,95 @@
+//! A store whose medium fails when a scenario says so.
+
+use std::sync::Mutex;
+
+use tidings::proto::stream::StreamId;
+use tidings::store::{
+    Boot, CallId, CallRecord, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, MemoryStore, Page,
+    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+};
+
+/// A memory store behind a medium that may fail.
+#[derive(Default)]
+pub(crate) struct FaultyStore {
+    inner: MemoryStore,
+    fault: Mutex<Option<StoreErrorKind>>,
+}
+
+impl FaultyStore {
+    /// Every commit fails so from now on, or works again.
+    pub(crate) fn set(&self, fault: Option<StoreErrorKind>) {
+        if let Ok(mut current) = self.fault.lock() {
+            *current = fault;
+        }
+    }
+
+    fn fault(&self) -> Option<StoreErrorKind> {
+        self.fault.lock().ok().and_then(|fault| *fault)
+    }
+}
+
+impl Store for FaultyStore {
+    fn commit(&self, group: &[Commit]) -> Vec<Result<Vec<Done>, CommitError>> {
+        match self.fault() {
+            None => self.inner.commit(group),
+            Some(kind) => group.iter().map(|_| Err(StoreError::new(kind, "the scenario says so").into())).collect(),
+        }
+    }
+
+    fn timeline(&self, boot: &Boot, wall: i64) -> Result<i64, StoreError> {
+        self.inner.timeline(boot, wall)
+    }
+
+    fn stream(&self, key: &StreamKey) -> Result<Option<StreamInfo>, StoreError> {
+        self.inner.stream(key)
+    }
+
+    fn stream_by_id(&self, id: StreamId) -> Result<Option<StreamInfo>, StoreError> {
+        self.inner.stream_by_id(id)
+    }
+
+    fn next_claim_first(&self, id: StreamId, claim: u32) -> Result<Option<u64>, StoreError> {
+        self.inner.next_claim_first(id, claim)
+    }
+
+    fn read(&self, id: StreamId, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError> {
+        self.inner.read(id, from, limits)
+    }
+
+    fn call(&self, id: CallId) -> Result<Option<CallRecord>, StoreError> {
+        self.inner.call(id)
+    }
+
+    fn lost_calls(&self, now: i64, limit: u32) -> Result<Vec<CallRecord>, StoreError> {
+        self.inner.lost_calls(now, limit)
+    }
+
+    fn due_timers(&self, now: i64, limit: u32) -> Result<Vec<DueTimer>, StoreError> {
+        self.inner.due_timers(now, limit)
+    }
+
+    fn next_due(&self) -> Result<Option<i64>, StoreError> {
+        self.inner.next_due()
+    }
+
+    fn deliveries(
+        &self,
+        subject: Option<&Subject>,
+        state: Option<DeliveryState>,
+        limit: u32,
+    ) -> Result<Vec<DeliverySummary>, StoreError> {
+        self.inner.deliveries(subject, state, limit)
+    }
+
+    fn version(&self) -> Result<u64, StoreError> {
+        self.inner.version()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.inner.close()
+    }
+}
