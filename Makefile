@@ -10,7 +10,7 @@ TEST_ARGS ?=
 RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fmt clean prerequisites test-rust test-python check-format check-clippy check-docs \
+.PHONY: help demo test bench fmt clean prerequisites test-rust test-python test-conformance check-format check-clippy check-docs \
 	check-python check-stubs check-licences
 
 help:  ## this list
@@ -29,6 +29,9 @@ test-rust:  ## Rust tests and doc tests
 
 test-python:  ## Python tests, of the package and in tests/
 	@$(RUN_TESTS) python-tests
+
+test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
+	@$(RUN_TESTS) conformance
 
 check-format:  ## formatting of Rust and Python (`make fmt` applies it)
 	@$(RUN_TESTS) rust-format python-format

@@ -30,6 +30,12 @@ def test_cargo_counts_are_summed() -> None:
     assert run_tests.count_cargo(CARGO_OUTPUT.splitlines()) == run_tests.Count(passed=8, failed=2, skipped=1)
 
 
+def test_conformance_counts_are_in_its_closing_line() -> None:
+    lines = ["  rust  10 of 12", "conformance: 10 passed, 2 failed", "not conformance: 9 passed, 9 failed"]
+    assert run_tests.count_conformance(lines) == run_tests.Count(passed=10, failed=2)
+    assert run_tests.count_conformance(lines[:1]) == run_tests.Count()
+
+
 def test_pytest_counts_come_from_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_tests, "PYTEST_REPORT", str(tmp_path / "report.xml"))
     assert run_tests.count_pytest([]) == run_tests.Count(), "no report: pytest did not get to its end"
