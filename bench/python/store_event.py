@@ -36,7 +36,7 @@ from fastmcp.server.event_store import EventStore as FastMcpStore
 
 STREAM = "1"
 """The stream of one request: the SDK names it by the request's id."""
-BATCH = 512
+BATCH = 500
 """A sustained run looks at the clock, and lets the loop turn, after so many events."""
 DISTINCT = 1_000
 """Messages that differ, taken in turns."""
@@ -52,9 +52,11 @@ class Run:
     handed_over: float
     """Until `store_event` of the last one returned."""
     committed: float
-    """Until the flush after it was done; the same as `handed_over` where there is nothing to flush."""
+    """Until the flush after it was done; as `handed_over` where there is nothing to flush."""
+    thread: float
+    """Processor time of the calling thread until then: what a server's event loop pays, whatever else the machine does."""
     cpu: float
-    """Processor time of the whole process, other threads included."""
+    """Processor time of the whole process, other threads included, until the commit."""
     floor: _machine.Floor
 
 
@@ -77,17 +79,24 @@ class Options:
 
 
 class Clock:
-    """Wall and processor time from its making on."""
+    """Times one run from its making on."""
 
-    def __init__(self) -> None:
+    def __init__(self, floor: _machine.Floor) -> None:
+        self._floor = floor
         gc.collect()
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
+        self._cpu, self._thread, self._wall = time.process_time(), time.thread_time(), time.perf_counter()
+        self._handed_over = self._handed_over_thread = 0.0
 
-    def wall(self) -> float:
-        return time.perf_counter() - self._wall
+    def handed_over(self) -> None:
+        """The last event was."""
+        self._handed_over = time.perf_counter() - self._wall
+        self._handed_over_thread = time.thread_time() - self._thread
 
-    def cpu(self) -> float:
-        return time.process_time() - self._cpu
+    def committed(self, events: int) -> Run:
+        """All are committed."""
+        committed, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        took = (self._handed_over, committed, self._handed_over_thread, cpu)
+        return Run(events, *(seconds * 1e6 / events for seconds in took), floor=self._floor)
 
 
 @contextmanager
@@ -99,25 +108,29 @@ def hub_in(directory: Path) -> Iterator[tidings.Hub]:
 async def feed(store: Store, messages: list[Any], burst: int, seconds: float | None) -> int:
     """Stores a burst, or for so many seconds as much as it can; how many."""
     if seconds is None:
-        for message in islice(cycle(messages), burst):
-            await store(STREAM, message)
+        for _ in range(burst // len(messages)):
+            for message in messages:
+                await store(STREAM, message)
         return burst
-    events, ahead, end = 0, cycle(messages), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        for message in islice(ahead, BATCH):
+    batches = [messages[at : at + BATCH] for at in range(0, len(messages), BATCH)]
+    events, end = 0, time.perf_counter() + seconds
+    for batch in cycle(batches):
+        for message in batch:
             await store(STREAM, message)
-        events += BATCH
+        events += len(batch)
         await asyncio.sleep(0)
+        if time.perf_counter() >= end:
+            break
     return events
 
 
 async def run_peer(store: Store, side: Side, options: Options, seconds: float | None) -> Run:
     floor = _machine.floor(options.directory)
-    await feed(store, side.messages, 200, None)
-    clock = Clock()
+    await feed(store, side.messages, DISTINCT, None)
+    clock = Clock(floor)
     events = await feed(store, side.messages, side.burst, seconds)
-    took, cpu = clock.wall(), clock.cpu()
-    return Run(events, took * 1e6 / events, took * 1e6 / events, cpu * 1e6 / events, floor)
+    clock.handed_over()
+    return clock.committed(events)
 
 
 async def run_example(side: Side, options: Options, seconds: float | None) -> Run:
@@ -134,18 +147,18 @@ async def run_store(side: Side, options: Options, seconds: float | None) -> Run:
     with hub_in(options.directory) as hub:
         shared = tidings.mcp.EventStore(hub)
         store = shared.scoped("bench")
-        await feed(store.store_event, side.messages, 200, None)
+        await feed(store.store_event, side.messages, DISTINCT, None)
         writer = store._writers[STREAM]
         await writer.flush()
-        clock = Clock()
+        clock = Clock(floor)
         events = await feed(store.store_event, side.messages, side.burst, seconds)
-        handed_over = clock.wall()
+        clock.handed_over()
         await writer.flush()
-        took, cpu = clock.wall(), clock.cpu()
-        lost = await check(hub, events + 200)
+        run = clock.committed(events)
+        lost = await check(hub, events + DISTINCT)
         if shared.failures or lost:
             sys.exit(f"store_event: {shared.failures} calls failed, {lost} events are not in the store")
-    return Run(events, handed_over * 1e6 / events, took * 1e6 / events, cpu * 1e6 / events, floor)
+    return run
 
 
 async def run_writer(side: Side, options: Options, seconds: float | None, many: int = 0) -> Run:
@@ -153,11 +166,11 @@ async def run_writer(side: Side, options: Options, seconds: float | None, many: 
     floor = _machine.floor(options.directory)
     with hub_in(options.directory) as hub:
         writer = hub.new_writer("session:bench", STREAM)
-        writer.append_many(side.messages[:200])
+        writer.append_many(side.messages)
         await writer.flush()
         append, append_many = writer.append, writer.append_many
         batches = [side.messages[at : at + many] for at in range(0, len(side.messages), many)] if many else []
-        clock = Clock()
+        clock = Clock(floor)
         if many:
             events = 0
             for batch in islice(cycle(batches), side.burst // many):
@@ -165,14 +178,15 @@ async def run_writer(side: Side, options: Options, seconds: float | None, many: 
                 events += len(batch)
         else:
             events = side.burst
-            for message in islice(cycle(side.messages), events):
-                append(message)
-        handed_over = clock.wall()
+            for _ in range(events // DISTINCT):
+                for message in side.messages:
+                    append(message)
+        clock.handed_over()
         await writer.flush()
-        took, cpu = clock.wall(), clock.cpu()
-        if lost := await check(hub, events + 200):
+        run = clock.committed(events)
+        if lost := await check(hub, events + DISTINCT):
             sys.exit(f"store_event: {lost} events are not in the store")
-    return Run(events, handed_over * 1e6 / events, took * 1e6 / events, cpu * 1e6 / events, floor)
+    return run
 
 
 async def run_writer_many(side: Side, options: Options, seconds: float | None) -> Run:
@@ -201,31 +215,33 @@ def spread(values: list[float]) -> str:
 def table(title: str, sides: list[Side], runs: dict[str, list[Run]], peers: dict[str, str]) -> None:
     print(f"\n{title}\n")
     times = " | ".join(f"times {name}" for name in peers)
-    costs = "µs/event to the return | µs/event to the commit | committed/s | CPU µs/event"
-    print(f"| | {costs} | {times} | floor µs: extend, rewrite |")
-    print("|---" * (6 + len(peers)) + "|")
+    costs = "µs to the return | µs to the commit | committed/s | CPU µs: calling thread | CPU µs: process"
+    print(f"| one event | {costs} | {times} | floor µs: extend, rewrite |")
+    print("|---" * (7 + len(peers)) + "|")
     for side in sides:
         done = runs[side.name]
-        ratios = [ratio(done, runs[peer]) for peer in peers.values()]
-        print(
-            f"| {side.name} | {spread([run.handed_over for run in done])} | {spread([run.committed for run in done])} "
-            f"| {short(1e6 / median(run.committed for run in done))} | {spread([run.cpu for run in done])} | {' | '.join(ratios)} "
-            f"| {spread([run.floor.extending for run in done])}, {spread([run.floor.rewriting for run in done])} |"
-        )
+        cells = [
+            spread([run.handed_over for run in done]),
+            spread([run.committed for run in done]),
+            short(1e6 / median(run.committed for run in done)),
+            spread([run.thread for run in done]),
+            spread([run.cpu for run in done]),
+            *(ratio(done, runs[peer]) for peer in peers.values()),
+            ", ".join(spread([getattr(run.floor, kind) for run in done]) for kind in ("extending", "rewriting")),
+        ]
+        print(f"| {side.name} | {' | '.join(cells)} |")
 
 
 def ratio(ours: list[Run], theirs: list[Run]) -> str:
-    """How many times as fast, round by round: to the return, and to the commit where that takes longer."""
+    """How many times as fast, round by round. The peers do not touch the disk: only our own floor matters, in our row."""
     if ours is theirs:
         return "1"
-    returned = [peer.handed_over / run.handed_over for run, peer in zip(ours, theirs, strict=True)]
-    told = spread(returned)
-    if any(run.committed > run.handed_over for run in ours):
-        # The peers do not touch the disk, so only our own floor matters, and it stands in the row.
-        told += "; committed " + spread(
-            [peer.committed / run.committed for run, peer in zip(ours, theirs, strict=True)]
-        )
-    return told
+    kinds = {"handed_over": "return", "committed": "commit", "thread": "CPU of the calling thread"}
+    told = []
+    for kind, name in kinds.items():
+        values = [getattr(peer, kind) / getattr(run, kind) for run, peer in zip(ours, theirs, strict=True)]
+        told.append(f"{name} {spread(values)}")
+    return "; ".join(told)
 
 
 async def measure(options: Options) -> None:
@@ -288,8 +304,9 @@ def main() -> None:
     print(f"\n- load at the end: {_machine.load()}")
     print("- µs: median over the rounds and range")
     print(
-        "- times X: how many times as fast as X, round by round: to the return; to the commit, where that takes longer"
+        "- times X: how many times as fast as X, round by round: to the return, to the commit (which X does not do), and in"
     )
+    print("  processor time of the calling thread, which other work on the machine changes least")
 
 
 if __name__ == "__main__":
