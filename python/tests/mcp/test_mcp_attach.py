@@ -14,7 +14,7 @@ from mcp_stage import Stage, low_level_server, mcp_server
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 from mcp_wire import LEGACY, Client, Served
 from tidings import Hub
-from tidings.mcp import EventStore, _compat, _scoping
+from tidings.mcp import EventStore, _compat, _scoping, _transports
 
 
 class Plain:
@@ -81,11 +81,11 @@ def test_wrapping_the_transport_twice_does_nothing() -> None:
 def test_each_transport_gets_a_store_of_its_own_session(hub: Hub) -> None:
     store = EventStore(hub)
     made = [StreamableHTTPServerTransport(session, event_store=store) for session in ("a", "b", None, None)]
-    scoped = [_compat.transport_store(transport) for transport in made]
+    scoped = [_transports.store_of(transport) for transport in made]
     assert all(isinstance(each, tidings.mcp.SessionEventStore) for each in scoped)
     assert len({each._scope for each in scoped if isinstance(each, tidings.mcp.SessionEventStore)}) == 4
     # Other stores, and none, are left as they are.
-    assert _compat.transport_store(StreamableHTTPServerTransport("c")) is None
+    assert _transports.store_of(StreamableHTTPServerTransport("c")) is None
 
 
 def test_the_default_store_yields_to_one_that_is_given(server: Any, hub: Hub) -> None:

@@ -156,10 +156,10 @@ def test_what_was_evicted_is_told(stage: Stage, make_hub: Callable[..., Hub], se
     params = gap.message["params"]
     assert gap.message["method"] == "notifications/io.tidings/gap"
     assert params["reason"] == "evicted"
-    # 20 steps and the result are events 0 to 20; retention keeps at least the last five of them.
-    assert params["headSeq"] == 20
-    assert 0 < params["earliestSeq"] <= 16
-    assert kept == live[params["earliestSeq"] :]
+    # The opening, 20 steps and the result are events 0 to 21; retention keeps at least the last five of them.
+    assert params["headSeq"] == 21
+    assert 1 < params["earliestSeq"] <= 17
+    assert kept == live[params["earliestSeq"] - 1 :]
     # The gap is a position too: resuming from it does not tell it again but goes on after it.
     if gap.id is not None:
         assert client.get(gap.id).rest() == kept

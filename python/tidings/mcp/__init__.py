@@ -12,13 +12,8 @@ Two lines give an existing server durable, resumable streams and outcome webhook
 
 from __future__ import annotations
 
-try:
-    import mcp_types as _mcp_types
-except ImportError as error:
-    raise ImportError("tidings.mcp needs the MCP SDK 2.x; install it with: pip install 'tidings[mcp]'") from error
-del _mcp_types
-
 from ._attach import Attachment, attach
 from ._event_store import EventStore, SessionEventStore
+from ._resume import ResumeFront, principal
 
-__all__ = ["Attachment", "EventStore", "SessionEventStore", "attach"]
+__all__ = ["Attachment", "EventStore", "ResumeFront", "SessionEventStore", "attach", "principal"]

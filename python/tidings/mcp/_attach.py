@@ -11,11 +11,12 @@ from typing import Any, Final
 from mcp.server.lowlevel.server import Server
 
 from .. import Hub
-from . import _compat
+from . import _compat, _scoping
 from ._calls import Limits
 from ._event_store import EventStore
 from ._middleware import Middleware, Timeout
 from ._nursery import Nurseries
+from ._sdk import VERSION
 from ._trouble import Trouble
 
 ROUTE_TYPES: Final = ("webhook",)
@@ -59,6 +60,7 @@ def attach(
     tasks_stream: bool = False,
     timeout: Timeout = None,
     event_store: bool = True,
+    resume_front: bool = True,
     max_detached: int = DETACHED_CALLS,
     detached_limit: float = DETACHED_SECONDS,
 ) -> Attachment:
@@ -66,6 +68,7 @@ def attach(
 
     With nothing named it makes the sessions of Streamable HTTP resumable: `streamable_http_app` and
     ``run("streamable-http")`` get an `EventStore` when they are given none (`event_store=False` leaves that be).
+    A client may also resume at another process on the same store, or after a restart (`resume_front=False` leaves that be).
 
     `routes` names the route types that clients may use in ``notificationConfig`` (``["webhook"]``). Then, for every
     ``tools/call`` that carries one, on both protocol eras: it is accepted whole or refused whole with -32602 and
@@ -88,7 +91,7 @@ def attach(
             f"{type(server).__qualname__}; mcp 1.x and FastMCP are not supported yet"
         )
     if lacking := _compat.missing():
-        raise RuntimeError(f"mcp {_compat.sdk_version()} lacks what tidings.mcp needs: {', '.join(lacking)}")
+        raise RuntimeError(f"mcp {VERSION} lacks what tidings.mcp needs: {', '.join(lacking)}")
     if any(isinstance(middleware, Middleware) for middleware in low_level.middleware):
         raise RuntimeError("this server has been attached already")
     named = _checked_routes(routes)
@@ -104,7 +107,7 @@ def attach(
 
     trouble = Trouble()
     nurseries = Nurseries(hub, trouble)
-    store = EventStore(hub) if event_store else None
+    store = EventStore(hub, resume_front=resume_front) if event_store else None
     middleware = Middleware(low_level, hub, named, timeout, Limits(max_detached, detached_limit), nurseries, trouble)
     chain = low_level.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, middleware)
@@ -124,6 +127,7 @@ def _default_event_store(server: Server[Any], store: EventStore) -> None:
             kwargs["event_store"] = store
         return inner(*args, **kwargs)
 
+    _scoping.default_store(server, store)
     # `MCPServer` and `run` come through here as well.
     server.streamable_http_app = streamable_http_app  # type: ignore[method-assign]
     manager = _compat.existing_manager(server)

@@ -14,13 +14,12 @@ import anyio
 import anyio.lowlevel
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub
 from . import _compat, _wire
 from ._outbound import RecordingOutbound
+from ._sdk import error_dict, make_error
 from ._trouble import Trouble
 
 _log: Final = logging.getLogger("tidings.mcp")
@@ -151,10 +150,10 @@ class WatchedCall:
                     watchers.cancel_scope.cancel()
         except Exception as error:
             self._trouble.report("a watched tool call broke off", error)
-            self._fail_with(MCPError(INTERNAL_ERROR, "Internal server error"))
+            self._fail_with(make_error(_wire.INTERNAL_ERROR, "Internal server error"))
         finally:
             if not self._settled.is_set():
-                self._fail_with(MCPError(INTERNAL_ERROR, "The server is shutting down"))
+                self._fail_with(make_error(_wire.INTERNAL_ERROR, "The server is shutting down"))
             if self._detached.is_set():
                 self._release()
 
@@ -272,11 +271,11 @@ class WatchedCall:
         self._settle(result)
 
     async def _record_error(self, call: Call, raised: Exception | None, reason: str | None = None) -> None:
-        error = raised if raised is not None else MCPError(INTERNAL_ERROR, "The tool gave no result")
+        error = raised if raised is not None else make_error(_wire.INTERNAL_ERROR, "The tool gave no result")
         try:
-            payload = _wire.dumps(_wire.wire_error(error, modern=self._modern))
+            payload = _wire.dumps(error_dict(error, modern=self._modern))
         except (TypeError, ValueError):
-            payload = _wire.dumps({"code": INTERNAL_ERROR, "message": "Internal server error"})
+            payload = _wire.dumps({"code": _wire.INTERNAL_ERROR, "message": "Internal server error"})
         ended = await self._record(call, lambda: call.fail(error=payload, reason=reason))
         if ended is not None and not ended.ours and ended.outcome in ("timeout", "cancelled"):
             error = _wire.ended_elsewhere(ended, call.id)

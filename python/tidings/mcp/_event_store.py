@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessage
 from mcp.server.streamable_http import EventStore as SdkEventStore
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
 from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, Writer
-from . import _compat, _scoping
-from ._replay import Replayed, gap_notice
+from . import _scoping, _sessions
+from ._replay import MESSAGE, OPENED, Replayed, gap_notice
+from ._resume import Resumer
+from ._sdk import is_final, substitute, wire_bytes
 from ._trouble import Trouble
 from ._unscoped import UnscopedStreams
 
-_log: Final = logging.getLogger("tidings.mcp")
+if TYPE_CHECKING:
+    from mcp_types import JSONRPCMessage
 
-_FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
+_log: Final = logging.getLogger("tidings.mcp")
 
 _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
@@ -40,17 +43,20 @@ class EventStore(SdkEventStore):
       stream live; the connection closes after the stream's final response;
     - an event id of another session, an unknown one or a malformed one replays nothing;
     - what retention has dropped is told by ``notifications/io.tidings/gap`` before the earliest message left;
-    - no failure of the store is raised into the SDK, where it would end the session.
+    - no failure of the store is raised into the SDK, where it would end the session;
+    - a client that resumes at another process on the same store, or after its server died and was started again, is
+      served from the store (`resume_front=False` leaves such a request to the SDK, which answers 404); see `ResumeFront`.
 
     One object serves any number of sessions: each transport the SDK makes with it gets a `SessionEventStore`.
     Handed to something that makes no SDK transport, the object itself keeps the plain contract of the SDK and
     replays only where it can tell the streams of two sessions apart; use `scoped` there.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, *, resume_front: bool = True) -> None:
         self._hub = hub
         self._trouble = Trouble()
         self._unscoped: UnscopedStreams | None = None
+        self._resumer = Resumer(hub, self._trouble) if resume_front else None
         _scoping.install()
 
     @property
@@ -93,20 +99,37 @@ class EventStore(SdkEventStore):
 class SessionEventStore(SdkEventStore):
     """The event store of one MCP session. Made by the SDK's transports through `EventStore`, or by `EventStore.scoped`."""
 
-    __slots__ = ("_close_sse_stream", "_hub", "_opened", "_scope", "_tails", "_trouble", "_writers")
+    __slots__ = (
+        "_answered",
+        "_close_sse_stream",
+        "_hub",
+        "_opened",
+        "_owner",
+        "_scope",
+        "_tails",
+        "_trouble",
+        "_writers",
+    )
 
     def __init__(
         self, hub: Hub, session_id: str, trouble: Trouble, close_sse_stream: Callable[[str], None] | None = None
     ) -> None:
         self._hub = hub
-        self._scope = "session:" + session_id
+        self._scope = _sessions.scope_of(session_id)
+        self._owner: _sessions.Owner | None = None
         self._trouble = trouble
         self._close_sse_stream = close_sse_stream
         # Open streams by the SDK's stream id; a request id used again after its final response opens a fresh one.
         self._writers: dict[str, Writer] = {}
         self._opened = 0
+        # Streams whose final response may not be committed yet.
+        self._answered: deque[Writer] = deque(maxlen=8)
         # The tail now following a stream, by the stream's own id.
         self._tails: dict[str, Tail] = {}
+
+    def owned_by(self, principal: str | None) -> None:
+        """Say whose session it is (None: nobody's in particular); it is on record before the session's first event."""
+        self._owner = _sessions.Owner(self._hub, self._scope, principal)
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Append `message` to the session's stream `stream_id` and return its event id; None only marks a position.
@@ -119,20 +142,22 @@ class SessionEventStore(SdkEventStore):
             writer = self._writers.get(stream_id)
             if writer is None:
                 writer = self._open(stream_id)
+                if message is None:
+                    return await self._prime(writer)
             if message is None:
                 return writer.cursor()
             try:
-                payload = message.__pydantic_serializer__.to_json(message, by_alias=True, exclude_unset=True)
+                payload = wire_bytes(message)
             except Exception as error:
                 self._trouble.report(_APPEND, error)
-                substitute = _substitute(message)
-                if substitute is None:
+                instead = substitute(message)
+                if instead is None:
                     return writer.cursor()
-                payload = substitute
-            # Exact types: `isinstance` asks a pydantic class in Python.
-            final = type(message) in _FINAL and stream_id != GET_STREAM_KEY
+                payload = instead
+            final = stream_id != GET_STREAM_KEY and is_final(message)
             if final:
                 del self._writers[stream_id]
+                self._answered.append(writer)
             try:
                 return writer.append(payload, close=final)
             except CongestedError:
@@ -146,12 +171,20 @@ class SessionEventStore(SdkEventStore):
                 self._close(failed)
             return ""
 
-    async def _append_later(self, writer: Writer, payload: bytes, final: bool) -> str:
+    async def _prime(self, writer: Writer) -> str:
+        """Make a new stream exist for whoever comes back with its first position, wherever that is, however long the
+        tool says nothing."""
+        try:
+            return writer.append(b"{}", type=OPENED)
+        except CongestedError:
+            return await self._append_later(writer, b"{}", final=False, type=OPENED)
+
+    async def _append_later(self, writer: Writer, payload: bytes, final: bool, type: str = MESSAGE) -> str:
         """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait."""
         try:
             with anyio.move_on_after(_CATCH_UP):
                 await writer.flush()
-            return writer.append(payload, close=final)
+            return writer.append(payload, type=type, close=final)
         except Exception as error:
             self._trouble.report(_APPEND, error)
             if final:
@@ -161,6 +194,11 @@ class SessionEventStore(SdkEventStore):
     def _open(self, stream_id: str) -> Writer:
         # The number makes the name one that the session has never had; the rest is for people, and bounded.
         self._opened += 1
+        if self._owner is not None:
+            try:
+                self._owner.record()
+            except CongestedError:
+                pass  # with the session's next stream
         writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:_SHOWN]}")
         self._writers[stream_id] = writer
         return writer
@@ -173,11 +211,16 @@ class SessionEventStore(SdkEventStore):
         """
         tail: Tail | None = None
         try:
-            tail = self._hub.resume(self._scope, last_event_id)
+            tail = await self._resume(last_event_id)
             self._take_over(tail)
             async for batch in tail.batches():
                 for item in batch:
-                    replayed = gap_notice(item) if isinstance(item, Gap) else Replayed(item.payload)
+                    if isinstance(item, Gap):
+                        replayed = gap_notice(item)
+                    elif item.type == MESSAGE:
+                        replayed = Replayed(item.payload)
+                    else:
+                        continue
                     await send_callback(EventMessage(cast("JSONRPCMessage", replayed), item.cursor))
         except CursorError as error:
             _log.debug("nothing to replay in %s: %s", self._scope, error)
@@ -189,11 +232,36 @@ class SessionEventStore(SdkEventStore):
             if tail is not None:
                 self._leave(tail)
 
+    async def _resume(self, last_event_id: str) -> Tail:
+        try:
+            return self._hub.resume(self._scope, last_event_id)
+        except CursorError:
+            # A message goes out before it is committed, and its reader may be back before that too.
+            with anyio.move_on_after(_CATCH_UP):
+                for writer in (*self._writers.values(), *self._answered):
+                    await writer.flush()
+            return self._hub.resume(self._scope, last_event_id)
+
     def close(self) -> None:
         """Close the streams left open, when the session is over. Never raises."""
         writers, self._writers = self._writers, {}
         for writer in writers.values():
             self._close(writer)
+        if self._owner is not None:
+            self._close_owner(self._owner, deleted=False)
+
+    def deleted(self) -> None:
+        """The client ended the session: nobody may resume it any more, here or elsewhere. Never raises."""
+        if self._owner is not None:
+            self._close_owner(self._owner, deleted=True)
+
+    def _close_owner(self, owner: _sessions.Owner, *, deleted: bool) -> None:
+        try:
+            owner.close(deleted=deleted)
+        except ClosedError:
+            pass  # with its hub
+        except Exception as error:
+            self._trouble.report("the end of a session could not be recorded", error)
 
     def _close(self, writer: Writer) -> None:
         try:
@@ -226,14 +294,3 @@ class SessionEventStore(SdkEventStore):
             tail.close()
         except Exception as error:
             self._trouble.report(_REPLAY, error)
-
-
-def _substitute(message: JSONRPCMessage) -> bytes | None:
-    """What is stored for a message that has no JSON text: an error in place of a response, else nothing.
-
-    A client that resumes must not wait for ever for a response that could not be written.
-    """
-    if not isinstance(message, JSONRPCResponse | JSONRPCError):
-        return None
-    error = ErrorData(code=INTERNAL_ERROR, message="The response could not be serialised")
-    return _compat.wire_bytes(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
