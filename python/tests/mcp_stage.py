@@ -119,4 +119,12 @@ def low_level_server(stage: Stage) -> Server[Any]:
     return Server("test", on_list_tools=list_tools, on_call_tool=call_tool)
 
 
+KINDS = ("MCPServer", "Server")
+
+
 SERVERS: dict[str, Callable[[Stage], Any]] = {"MCPServer": mcp_server, "Server": low_level_server}
+
+
+def app_of(server: Any, **options: Any) -> Any:
+    """The Streamable HTTP app of a server."""
+    return server.streamable_http_app(**options)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_stage import SERVERS, Stage
+from mcp_stage import SERVERS, Stage, app_of
 from mcp_wire import Receiver, Served
 from tidings import Hub
 
@@ -76,7 +76,7 @@ def serve() -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
     def start(server: Any, *, graceful: int | None = 1, **options: Any) -> Served:
-        served = Served(server.streamable_http_app(**options), graceful=graceful)
+        served = Served(app_of(server, **options), graceful=graceful)
         running.append(served)
         return served
 

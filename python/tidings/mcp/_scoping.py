@@ -8,7 +8,7 @@ the store comes inside a wrapper (FastMCP's `SessionScopedEventStore` would hold
 a tailing one away).
 
 A session manager is wrapped in the same way in two places: where it admits a session, which is where the session's owner
-is known, and where it handles a request, which is where it would answer 404 for a session that it does not hold.
+is known, and where it handles a request with a session, which is where it would answer 404 for a session that it does not hold.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def install() -> None:
     """Wrap the SDK's transport and session manager. Doing it twice does nothing."""
     _wrap(StreamableHTTPServerTransport, "__init__", _make_init)
     _wrap(StreamableHTTPSessionManager, "_admit_session", _make_admit)
-    _wrap(StreamableHTTPSessionManager, "handle_request", _make_handle)
+    _wrap(StreamableHTTPSessionManager, "_handle_stateful_request", _make_handle)
 
 
 def default_store(server: Any, store: EventStore) -> None:
@@ -160,7 +160,7 @@ async def _resume_elsewhere(manager: StreamableHTTPSessionManager, scope: Scope,
     This runs where the SDK's own lookup would: behind its authentication, and with its checks of Host and Origin.
     """
     wanted = _resume.asked(scope)
-    if wanted is None or manager.stateless or _transports.session(manager, wanted[0]) is not None:
+    if wanted is None or _transports.session(manager, wanted[0]) is not None:
         return False
     store = _ours(_transports.manager_store(manager)) or _defaults.get(manager.app)
     resumer = None if store is None else store._resumer

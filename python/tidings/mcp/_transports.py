@@ -45,6 +45,9 @@ def missing() -> list[str]:
         f"{manager}._admit_session(requestor)": takes(
             getattr(StreamableHTTPSessionManager, "_admit_session", None), "requestor"
         ),
+        f"{manager}._handle_stateful_request(scope, receive, send)": takes(
+            getattr(StreamableHTTPSessionManager, "_handle_stateful_request", None), "scope", "receive", "send"
+        ),
         f"{manager}._server_instances": assigns(StreamableHTTPSessionManager, "_server_instances"),
     }
     return [name for name, there in wanted.items() if not there]
