@@ -56,8 +56,8 @@ class Stage:
             return ""
 
 
-def mcp_server(stage: Stage) -> MCPServer:
-    server: MCPServer = MCPServer("test", log_level="CRITICAL")
+def mcp_server(stage: Stage, **options: Any) -> MCPServer:
+    server: MCPServer = MCPServer("test", log_level="CRITICAL", **options)
 
     @server.tool()
     async def steps(ctx: Context[Any, Any], count: int = 0, hold_at: int = -1) -> str:
@@ -118,6 +118,9 @@ def low_level_server(stage: Stage) -> Server[Any]:
 
     return Server("test", on_list_tools=list_tools, on_call_tool=call_tool)
 
+
+high_level_server = mcp_server
+"""The kind that people use, whatever the SDK calls it."""
 
 KINDS = ("MCPServer", "Server")
 

@@ -173,6 +173,7 @@ class Answer:
         """The lines up to the end, comments too."""
         while line := self._response.readline():
             yield line.decode().rstrip("\r\n")
+        self.close()
 
     def priming(self) -> SseEvent:
         """The first event, which carries only an id."""
