@@ -6,19 +6,16 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-from mcp.server.context import CallNext, ServerRequestContext
-from mcp.server.session import ServerSession
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub
-from . import _compat, _wire
-from ._outbound import RecordingOutbound
+from . import _wire
+from ._request import Request
 from ._sdk import error_dict, make_error
 from ._trouble import Trouble
 
@@ -65,8 +62,7 @@ class WatchedCall:
     def __init__(
         self,
         hub: Hub,
-        ctx: ServerRequestContext[Any, Any],
-        call_next: CallNext,
+        request: Request,
         *,
         principal: str,
         counted_as: str,
@@ -77,8 +73,7 @@ class WatchedCall:
         trouble: Trouble,
     ) -> None:
         self._hub = hub
-        self._ctx = ctx
-        self._call_next = call_next
+        self._request = request
         self._principal = principal
         self._counted_as = counted_as
         self._detached_calls = detached
@@ -86,7 +81,6 @@ class WatchedCall:
         self._route_types = route_types
         self._timeout = timeout
         self._trouble = trouble
-        self._modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         self._stop: Stop | None = None
         self._stopping = anyio.Event()
         self._stop_recorded = anyio.Event()
@@ -117,7 +111,7 @@ class WatchedCall:
     def _request_is_gone(self) -> None:
         if self._settled.is_set():
             return
-        if _compat.request_outbound(self._ctx.session).cancel_requested.is_set():
+        if self._request.cancel_asked():
             self._tell_to_stop(Stop.CANCELLED)
         elif self._detached_calls[self._counted_as] >= self._limits.detached_calls:
             self._tell_to_stop(Stop.NO_ROOM)
@@ -163,19 +157,17 @@ class WatchedCall:
             del self._detached_calls[self._counted_as]
 
     async def _begin(self) -> Call | None:
-        params = self._ctx.params or {}
-        request_id = self._ctx.request_id
-        assert request_id is not None  # the middleware lets only requests in
+        request = self._request
         try:
             # Not to be interrupted: a config on disk whose call nobody holds would end as `server_lost`.
-            config = _wire.dumps(params[_wire.CONFIG])
+            config = _wire.dumps(request.params[_wire.CONFIG])
             with anyio.CancelScope(shield=True):
                 return await self._hub.begin_call(
                     config=config,
                     principal=self._principal,
-                    session=_compat.connection(self._ctx.session).session_id,
-                    request_id=request_id,
-                    tool=params["name"],
+                    session=request.session_id,
+                    request_id=request.id,
+                    tool=request.params["name"],
                     route_types=self._route_types,
                     timeout=self._timeout,
                 )
@@ -198,7 +190,7 @@ class WatchedCall:
                 await self._acknowledge(acknowledgement)
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 try:
-                    returned = _wire.result_dict(await self._call_next(self._tool_context(call)))
+                    returned = _wire.result_dict(await self._request.run(self._emitter(call)))
                 except Exception as error:
                     raised = error
         except anyio.get_cancelled_exc_class():
@@ -217,10 +209,7 @@ class WatchedCall:
             else:
                 await self._record_result(call, returned, acknowledgement)
 
-    def _tool_context(self, call: Call) -> ServerRequestContext[Any, Any]:
-        ctx = self._ctx
-        params = {key: value for key, value in (ctx.params or {}).items() if key != _wire.CONFIG}
-
+    def _emitter(self, call: Call) -> Callable[[str, bytes], None]:
         def emit(kind: str, payload: bytes) -> None:
             try:
                 call.emit(kind, payload)
@@ -229,15 +218,13 @@ class WatchedCall:
             except Exception as error:
                 self._trouble.report("an event of a call could not be recorded", error)
 
-        outbound: Any = RecordingOutbound(_compat.request_outbound(ctx.session), emit)
-        session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
-        return replace(ctx, params=params, session=session)
+        return emit
 
     async def _acknowledge(self, acknowledgement: dict[str, Any]) -> None:
         # On the request's own stream, before the tool runs. The result carries it again, for a client without one.
         with anyio.move_on_after(_ACKNOWLEDGE_WITHIN) as scope:
             try:
-                await _compat.request_outbound(self._ctx.session).notify(_wire.ACKNOWLEDGED_METHOD, acknowledgement)
+                await self._request.notify(_wire.ACKNOWLEDGED_METHOD, acknowledgement)
             except Exception as error:
                 _log.debug("an acknowledgement was not sent: %s", error)
         if scope.cancelled_caught:
@@ -255,9 +242,9 @@ class WatchedCall:
             self._settle(result)
             return
         try:
-            payload = _wire.encode_result(result, modern=self._modern)
+            payload = _wire.encode_result(result, modern=self._request.modern)
         except ValueError as error:
-            _log.error("the result of tool %r could not be serialised: %s", (self._ctx.params or {}).get("name"), error)
+            _log.error("the result of tool %r could not be serialised: %s", self._request.params.get("name"), error)
             await self._record_error(call, _wire.not_serialisable(), "unserialisable")
             return
         ended = await self._record(call, lambda: call.complete(payload))
@@ -273,7 +260,7 @@ class WatchedCall:
     async def _record_error(self, call: Call, raised: Exception | None, reason: str | None = None) -> None:
         error = raised if raised is not None else make_error(_wire.INTERNAL_ERROR, "The tool gave no result")
         try:
-            payload = _wire.dumps(error_dict(error, modern=self._modern))
+            payload = _wire.dumps(error_dict(error, modern=self._request.modern))
         except (TypeError, ValueError):
             payload = _wire.dumps({"code": _wire.INTERNAL_ERROR, "message": "Internal server error"})
         ended = await self._record(call, lambda: call.fail(error=payload, reason=reason))
@@ -308,7 +295,7 @@ class WatchedCall:
 
     async def _give_up(self, call: Call) -> None:
         if self._stop is None:
-            asked = _compat.request_outbound(self._ctx.session).cancel_requested.is_set()
+            asked = self._request.cancel_asked()
             self._tell_to_stop(Stop.CANCELLED if asked else Stop.DISCONNECTED)
             await self._record_stop(call)
 

@@ -15,6 +15,7 @@ from . import _capabilities, _compat, _wire
 from ._calls import Limits, WatchedCall
 from ._nursery import Nurseries
 from ._principal import principal_of
+from ._request2 import Request2
 from ._trouble import Trouble
 
 Timeout = float | Mapping[str, float] | None
@@ -70,8 +71,7 @@ class Middleware:
         principal, counted_as = principal_of(ctx)
         call = WatchedCall(
             self._hub,
-            ctx,
-            call_next,
+            Request2(ctx, call_next),
             principal=principal,
             counted_as=counted_as,
             detached=self._nurseries.detached,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.shared.dispatcher import CallOptions, DispatchContext
 
+from ._request import Emit
 from ._wire import LOG_EVENT, PROGRESS_EVENT, dumps
-
-Emit = Callable[[str, bytes], None]
 
 
 class RecordingOutbound:

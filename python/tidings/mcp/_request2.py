@@ -1,0 +1,44 @@
+"""A ``tools/call`` of mcp 2.x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from . import _compat, _wire
+from ._outbound import RecordingOutbound
+from ._request import Emit
+
+
+class Request2:
+    """See `Request`."""
+
+    def __init__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> None:
+        assert ctx.request_id is not None  # the middleware lets only requests in
+        self._ctx = ctx
+        self._call_next = call_next
+        self.id = ctx.request_id
+        self.params: Mapping[str, Any] = ctx.params or {}
+        self.session_id = _compat.connection(ctx.session).session_id
+        self.modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    def cancel_asked(self) -> bool:
+        """Whether the client cancelled it; a connection that is lost or a server that stops is something else."""
+        return _compat.request_outbound(self._ctx.session).cancel_requested.is_set()
+
+    async def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification on the request's own stream."""
+        await _compat.request_outbound(self._ctx.session).notify(method, params)
+
+    async def run(self, emit: Emit) -> HandlerResult:
+        """Call the rest of the chain with a context of the call's own."""
+        ctx = self._ctx
+        params = {key: value for key, value in self.params.items() if key != _wire.CONFIG}
+        outbound: Any = RecordingOutbound(_compat.request_outbound(ctx.session), emit)
+        session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
+        return await self._call_next(replace(ctx, params=params, session=session))
