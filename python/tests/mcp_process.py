@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve()
 
 
 class ServerProcess:
-    """The test server of a kind (`mcp_stage.SERVERS`), attached to the store on `database`."""
+    """The test server of a kind (`mcp_stage.KINDS`), attached to the store on `database`."""
 
     def __init__(self, database: Path, kind: str, receiver_port: int = 443) -> None:
         self._process = subprocess.Popen(
@@ -59,7 +59,7 @@ def main() -> None:
     import threading
 
     import tidings.mcp
-    from mcp_stage import SERVERS, Stage, app_of
+    from mcp_stage import Stage, app_of, server_of
     from mcp_wire import Served
     from tidings import Hub
 
@@ -73,7 +73,7 @@ def main() -> None:
         worker_lease=3.0,
     )
     stage = Stage()
-    server = SERVERS[kind](stage)
+    server = server_of(kind, stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     served = Served(app_of(server))
     print(served.port, flush=True)

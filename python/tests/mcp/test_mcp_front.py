@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_stage import Stage, high_level_server
+from mcp_stage import SDK, Stage, guarded_server, high_level_server
 from mcp_wire import LEGACY, MODERN, Client, Served
 from tidings import Hub, Retention
 from tidings.mcp import EventStore, ResumeFront, SessionEventStore
@@ -308,30 +308,8 @@ def test_a_session_that_lives_here_is_the_apps(
 # -- what attach brings, with two apps that stand for two workers
 
 
-TOKENS = {"alice": ("https://issuer.example", "alice"), "bob": ("https://issuer.example", "bob")}
-
-
-def guarded(stage: Stage) -> Any:
-    """A server whose sessions belong to whom the SDK's own authentication finds."""
-    from mcp.server.auth.provider import AccessToken
-    from mcp.server.auth.settings import AuthSettings
-    from pydantic import AnyHttpUrl
-
-    class Verifier:
-        async def verify_token(self, token: str) -> AccessToken | None:
-            if token not in TOKENS:
-                return None
-            issuer, subject = TOKENS[token]
-            return AccessToken(
-                token=token, client_id="client", scopes=[], subject=subject, claims={"iss": issuer, "sub": subject}
-            )
-
-    auth = AuthSettings(
-        issuer_url=AnyHttpUrl("https://issuer.example"),
-        resource_server_url=AnyHttpUrl("http://127.0.0.1/mcp"),
-        **({"validate_token_resource": False} if "validate_token_resource" in AuthSettings.model_fields else {}),
-    )
-    return high_level_server(stage, token_verifier=Verifier(), auth=auth)
+def who(token: str) -> tuple[str, str, str] | None:
+    return ("https://login.example", token, "client") if token in ("alice", "bob") else None
 
 
 def test_authentication_and_ownership_hold_at_another_worker(
@@ -339,7 +317,7 @@ def test_authentication_and_ownership_hold_at_another_worker(
 ) -> None:
     ports = []
     for _ in range(2):
-        server = guarded(stage)
+        server = guarded_server(stage, who)
         tidings.mcp.attach(server, make_hub())
         ports.append(serve(server).port)
     alice, bob = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob"))
@@ -357,6 +335,7 @@ def test_authentication_and_ownership_hold_at_another_worker(
         answer.close()
 
 
+@pytest.mark.skipif(SDK == "fastmcp", reason="FastMCP checks hosts in a middleware of its own, outside of all this")
 def test_the_sdks_check_of_hosts_holds_for_it_too(
     stage: Stage, make_hub: Callable[..., Hub], serve: Callable[..., Served]
 ) -> None:

@@ -64,7 +64,7 @@ def attach(
     max_detached: int = DETACHED_CALLS,
     detached_limit: float = DETACHED_SECONDS,
 ) -> Attachment:
-    """Attach `hub` to an `MCPServer` or a low-level `Server` of mcp 2.x. Once for each server, before it serves.
+    """Attach `hub` to an `MCPServer` or a low-level `Server` of mcp 2.x, or to a `FastMCP`. Once for each server, before it serves.
 
     With nothing named it makes the sessions of Streamable HTTP resumable: `streamable_http_app` and
     ``run("streamable-http")`` get an `EventStore` when they are given none (`event_store=False` leaves that be).
@@ -87,8 +87,8 @@ def attach(
     low_level = _compat.low_level(server)
     if low_level is None:
         raise TypeError(
-            f"attach takes an MCPServer or a low-level Server of mcp 2.x, not {type(server).__module__}."
-            f"{type(server).__qualname__}; mcp 1.x and FastMCP are not supported yet"
+            f"attach takes an MCPServer or a low-level Server of mcp 2.x or a FastMCP of fastmcp 4, not "
+            f"{type(server).__module__}.{type(server).__qualname__}; the installed SDK is mcp {VERSION}"
         )
     if lacking := _compat.missing():
         raise RuntimeError(f"mcp {VERSION} lacks what tidings.mcp needs: {', '.join(lacking)}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from mcp.server import mcpserver
@@ -33,7 +34,11 @@ def connection(session: ServerSession) -> Connection:
 
 
 def low_level(server: object) -> Server[Any] | None:
-    """The low-level server inside `server`, or None when `server` is not one of mcp 2.x."""
+    """The low-level server inside `server`, or None when `server` is not one of mcp 2.x (FastMCP included)."""
+    fastmcp = sys.modules.get("fastmcp")
+    if fastmcp is not None and isinstance(server, fastmcp.FastMCP):
+        inner: Server[Any] = server._mcp_server
+        return inner
     if isinstance(server, mcpserver.MCPServer):
         return server._lowlevel_server
     return server if isinstance(server, Server) else None

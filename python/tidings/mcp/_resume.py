@@ -42,6 +42,9 @@ _PRIMED_SINCE: Final = "2025-11-25"
 _LOOK: Final = 1.0
 """Seconds between two looks whether the process that writes a silent stream is still there."""
 
+_PAUSES: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
+"""Seconds between the looks for an event that a living session may not have committed yet."""
+
 _COMMENT: Final = b":\n\n"
 
 _CHUNK: Final = 256 * 1024
@@ -73,6 +76,20 @@ class Resumption:
         """None: the stream is over and everything was read."""
 
 
+def _start(tail: Tail, session_lives: bool) -> Resumption | None:
+    try:
+        # In this order: a writer that is gone adds nothing to what is read afterwards.
+        abandoned = tail.abandoned()
+        first = tail.take()
+    except BaseException:
+        tail.close()
+        raise
+    if not first and (abandoned or (first is None and not session_lives)):
+        tail.close()
+        return None
+    return Resumption(tail, first)
+
+
 class Resumer:
     """Serves streams from the store. Holds nothing but a place in the stream for each client, however slow it reads."""
 
@@ -84,29 +101,29 @@ class Resumer:
         self._keep_alive = keep_alive
         self._retry = retry
 
-    def find(self, session_id: str, last_event_id: str, principal: str | None) -> Resumption | None:
+    async def find(self, session_id: str, last_event_id: str, principal: str | None) -> Resumption | None:
         """The stream `last_event_id` is of, after it, or None: the session or the event is not known, the session is
-        somebody else's, or there is nothing and nobody left to say more. Never raises. Blocks for a few reads."""
-        tail: Tail | None = None
+        somebody else's, or there is nothing and nobody left to say more. Never raises."""
         try:
             record = _sessions.look_up(self._hub, session_id)
             if record is None or record.principal != principal:
                 return None
-            tail = self._hub.resume(_sessions.scope_of(session_id), last_event_id)
-            # In this order: a writer that is gone adds nothing to what is read afterwards.
-            abandoned = tail.abandoned()
-            first = tail.take()
-            if not first and (abandoned or (first is None and not record.alive)):
-                tail.close()
-                return None
-            return Resumption(tail, first)
-        except CursorError:
-            return None
+            tail = await self._tail(session_id, last_event_id, record.alive)
+            return None if tail is None else _start(tail, record.alive)
         except Exception as error:
             self._trouble.report("a stream could not be resumed from the store", error)
-            if tail is not None:
-                tail.close()
             return None
+
+    async def _tail(self, session_id: str, last_event_id: str, alive: bool) -> Tail | None:
+        for pause in (*_PAUSES, None):
+            try:
+                return self._hub.resume(_sessions.scope_of(session_id), last_event_id)
+            except CursorError:
+                if pause is None or not alive:
+                    break
+            # An event goes out before it is committed: a client may be here before the other process's commit.
+            await anyio.sleep(pause)
+        return None
 
     async def serve(
         self, found: Resumption, session_id: str, version: str | None, scope: Scope, receive: Receive, send: Send
@@ -269,7 +286,7 @@ class ResumeFront:
             who: Any = self._principal(scope)
             if inspect.isawaitable(who):
                 who = await who
-            found = self._resumer.find(session_id, last_event_id, who)
+            found = await self._resumer.find(session_id, last_event_id, who)
             if found is not None:
                 await self._resumer.serve(found, session_id, version, scope, receive, send)
                 return

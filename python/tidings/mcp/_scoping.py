@@ -171,7 +171,7 @@ async def _resume_elsewhere(manager: StreamableHTTPSessionManager, scope: Scope,
         await refusal(scope, receive, send)
         return True
     session_id, last_event_id, version = wanted
-    found = resumer.find(session_id, last_event_id, _resume.principal_in(scope))
+    found = await resumer.find(session_id, last_event_id, _resume.principal_in(scope))
     if found is None:
         return False
     await resumer.serve(found, session_id, version, scope, receive, send)
