@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -16,10 +16,8 @@ from ._calls import Limits, WatchedCall
 from ._nursery import Nurseries
 from ._principal import principal_of
 from ._request2 import Request2
+from ._timeouts import Timeout, limit_of
 from ._trouble import Trouble
-
-Timeout = float | Mapping[str, float] | None
-"""Seconds for every tool, or by tool name, or none."""
 
 
 class Middleware:
@@ -97,6 +95,4 @@ class Middleware:
         raise _wire.timed_out(seconds)
 
     def _limit_of(self, ctx: ServerRequestContext[Any, Any]) -> float | None:
-        if isinstance(self._timeout, Mapping):
-            return self._timeout.get((ctx.params or {}).get("name", ""))
-        return self._timeout
+        return limit_of(self._timeout, (ctx.params or {}).get("name", ""))

@@ -12,18 +12,17 @@ tells a client that there is no use in asking again.
 from __future__ import annotations
 
 import inspect
-import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from sse_starlette import EventSourceResponse
 
 from .. import CursorError, Event, Gap, Hub, Tail
 from . import _sessions
+from ._principals import principal_in
 from ._replay import MESSAGE, gap_text
 from ._trouble import Trouble
 
@@ -51,20 +50,6 @@ _CHUNK: Final = 256 * 1024
 """Bytes handed to the server at a time, at least one event."""
 
 PrincipalOf: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
-
-
-def principal(issuer: str | None, subject: str | None, client_id: str) -> str:
-    """The text that names an authenticated principal, as the adapter puts it on record with a session."""
-    return "auth:" + json.dumps([issuer, subject, client_id], separators=(",", ":"))
-
-
-def principal_in(scope: Scope) -> str | None:
-    """The principal that the SDK's own authentication found for a request; None without."""
-    user = scope.get("user")
-    if not isinstance(user, AuthenticatedUser):
-        return None
-    who = authorization_context(user)
-    return principal(who["issuer"], who["subject"], who["client_id"])
 
 
 class Resumption:

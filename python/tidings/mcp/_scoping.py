@@ -23,7 +23,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware
 from starlette.requests import Request
 
-from . import _resume, _transports
+from . import _principals, _resume, _transports
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -126,7 +126,7 @@ def _record_owner(transport: StreamableHTTPServerTransport, requestor: Any) -> N
     if isinstance(store, SessionEventStore):
         owner = None
         if requestor is not None:
-            owner = _resume.principal(requestor["issuer"], requestor["subject"], requestor["client_id"])
+            owner = _principals.principal(requestor["issuer"], requestor["subject"], requestor["client_id"])
         store.owned_by(owner)
 
 
@@ -171,7 +171,7 @@ async def _resume_elsewhere(manager: StreamableHTTPSessionManager, scope: Scope,
         await refusal(scope, receive, send)
         return True
     session_id, last_event_id, version = wanted
-    found = await resumer.find(session_id, last_event_id, _resume.principal_in(scope))
+    found = await resumer.find(session_id, last_event_id, _principals.principal_in(scope))
     if found is None:
         return False
     await resumer.serve(found, session_id, version, scope, receive, send)
