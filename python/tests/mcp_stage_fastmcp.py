@@ -16,10 +16,10 @@ def fast_server(stage: Stage, **options: Any) -> FastMCP[Any]:
     server: FastMCP[Any] = FastMCP("test", **options)
 
     @server.tool
-    async def steps(ctx: Context, count: int = 0, hold_at: int = -1) -> str:
+    async def steps(ctx: Context, count: int = 0, hold_at: int = -1, size: int = 0) -> str:
         assert ctx.request_context is not None
         stage.params.append(dict(ctx.request_context._srctx.params or {}))
-        return await stage.steps(ctx, count, hold_at)
+        return await stage.steps(ctx, count, hold_at, size)
 
     @server.tool
     async def stubborn(hold_at: int = 0) -> str:

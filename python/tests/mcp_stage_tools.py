@@ -22,10 +22,12 @@ class Stage:
         """Opened by a tool: it has come to the gate."""
         self.cancelled = Gate()
         """Opened by a tool that was cancelled."""
+        self.done = Gate()
+        """Opened by `steps` when it has said everything."""
         self.params: list[dict[str, Any]] = []
         """The parameters each call reached a tool with."""
 
-    async def steps(self, reporter: Any, count: int, hold_at: int) -> str:
+    async def steps(self, reporter: Any, count: int, hold_at: int, size: int = 0) -> str:
         """Report `count` steps; wait at the gate after `hold_at` of them (never, if negative)."""
         try:
             for step in range(count + 1):
@@ -33,7 +35,8 @@ class Stage:
                     self.reached.open()
                     await self.gate.passed()
                 if step < count:
-                    await reporter.report_progress(step + 1, count, f"step {step + 1}")
+                    await reporter.report_progress(step + 1, count, f"step {step + 1}" + "x" * size)
+            self.done.open()
             return "done"
         except anyio.get_cancelled_exc_class():
             self.cancelled.open()

@@ -24,9 +24,9 @@ def fast_server(stage: Stage, **options: Any) -> FastMCP:
     server = FastMCP("test", log_level="CRITICAL", **options)
 
     @server.tool()
-    async def steps(ctx: Context, count: int = 0, hold_at: int = -1) -> str:
+    async def steps(ctx: Context, count: int = 0, hold_at: int = -1, size: int = 0) -> str:
         stage.params.append({"name": "steps", "arguments": {"count": count}})
-        return await stage.steps(ctx, count, hold_at)
+        return await stage.steps(ctx, count, hold_at, size)
 
     @server.tool()
     async def stubborn(hold_at: int = 0) -> str:
@@ -79,7 +79,9 @@ def low_level_server(stage: Stage) -> Server:
     async def call_tool(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
         if name == "steps":
             stage.params.append({"name": name, "arguments": {"count": arguments.get("count", 0)}})
-            text = await stage.steps(Reporter(server), arguments.get("count", 0), arguments.get("hold_at", -1))
+            text = await stage.steps(
+                Reporter(server), arguments.get("count", 0), arguments.get("hold_at", -1), arguments.get("size", 0)
+            )
         elif name == "stubborn":
             text = await stage.stubborn()
         elif name == "surrogate":

@@ -20,9 +20,9 @@ def mcp_server(stage: Stage, **options: Any) -> MCPServer:
     server: MCPServer = MCPServer("test", log_level="CRITICAL", **options)
 
     @server.tool()
-    async def steps(ctx: Context[Any, Any], count: int = 0, hold_at: int = -1) -> str:
+    async def steps(ctx: Context[Any, Any], count: int = 0, hold_at: int = -1, size: int = 0) -> str:
         stage.params.append(dict(ctx.request_context.params or {}))
-        return await stage.steps(ctx.session, count, hold_at)
+        return await stage.steps(ctx.session, count, hold_at, size)
 
     @server.tool()
     async def stubborn(hold_at: int = 0) -> str:
@@ -61,7 +61,9 @@ def low_level_server(stage: Stage) -> Server[Any]:
         arguments = params.arguments or {}
         if params.name == "steps":
             stage.params.append(dict(ctx.params or {}))
-            text = await stage.steps(ctx.session, arguments.get("count", 0), arguments.get("hold_at", -1))
+            text = await stage.steps(
+                ctx.session, arguments.get("count", 0), arguments.get("hold_at", -1), arguments.get("size", 0)
+            )
         elif params.name == "stubborn":
             text = await stage.stubborn()
         elif params.name == "surrogate":

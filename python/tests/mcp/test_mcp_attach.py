@@ -15,7 +15,7 @@ from mcp_stage_v2 import high_level_server, low_level_server
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 from mcp_wire import LEGACY, Client, Served
 from tidings import Hub
-from tidings.mcp import EventStore, _compat, _scoping, _transports
+from tidings.mcp import EventStore, _compat, _host2, _scoping, _transports
 
 
 class Plain:
@@ -67,7 +67,7 @@ def test_the_installed_sdk_has_every_private_name() -> None:
 
 
 def test_a_moved_private_name_is_named(monkeypatch: pytest.MonkeyPatch, stage: Stage, hub: Hub) -> None:
-    monkeypatch.setattr(_compat, "missing", lambda: ["mcp.somewhere._gone"])
+    monkeypatch.setattr(_host2, "missing", lambda: ["mcp.somewhere._gone"])
     with pytest.raises(RuntimeError, match=r"mcp .* lacks what tidings.mcp needs: mcp.somewhere._gone"):
         tidings.mcp.attach(high_level_server(stage), hub)
 

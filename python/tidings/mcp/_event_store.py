@@ -30,6 +30,9 @@ _SHOWN: Final = 64
 _CATCH_UP: Final = 2.0
 """Seconds a message waits for a store that is behind, before it is sent without being stored."""
 
+_PATIENCE: Final = 2.0
+"""Seconds in all that a client which reads slowly may hold up the other calls of its session, for each stream."""
+
 _APPEND: Final = "an event could not be stored; it cannot be replayed"
 _REPLAY: Final = "a stream could not be replayed to its end"
 
@@ -43,6 +46,8 @@ class EventStore(SdkEventStore):
       stream live; the connection closes after the stream's final response;
     - an event id of another session, an unknown one or a malformed one replays nothing;
     - what retention has dropped is told by ``notifications/io.tidings/gap`` before the earliest message left;
+    - a client that does not read a stream holds up the rest of its session for at most 2 s: then that connection is
+      closed, and the client resumes (clients of before 2025-11-25, which may not know how, are waited for);
     - no failure of the store is raised into the SDK, where it would end the session;
     - a client that resumes at another process on the same store, or after its server died and was started again, is
       served from the store (`resume_front=False` leaves such a request to the SDK, which answers 404); see `ResumeFront`.
@@ -103,6 +108,8 @@ class SessionEventStore(SdkEventStore):
         "_answered",
         "_close_sse_stream",
         "_hub",
+        "_is_full",
+        "_lagging",
         "_opened",
         "_owner",
         "_scope",
@@ -124,6 +131,11 @@ class SessionEventStore(SdkEventStore):
         self._opened = 0
         # Streams whose final response may not be committed yet.
         self._answered: deque[Writer] = deque(maxlen=8)
+        # Set by the SDK's transport: whether the connection of a stream takes no more messages for now.
+        self._is_full: Callable[[str], bool] | None = None
+        # Seconds that open streams may still hold up the session, by the SDK's stream id: those whose client knows how to
+        # come back.
+        self._lagging: dict[str, float] = {GET_STREAM_KEY: _PATIENCE}
         # The tail now following a stream, by the stream's own id.
         self._tails: dict[str, Tail] = {}
 
@@ -143,7 +155,7 @@ class SessionEventStore(SdkEventStore):
             if writer is None:
                 writer = self._open(stream_id)
                 if message is None:
-                    return await self._prime(writer)
+                    return await self._prime(stream_id, writer)
             if message is None:
                 return writer.cursor()
             try:
@@ -159,9 +171,14 @@ class SessionEventStore(SdkEventStore):
                 del self._writers[stream_id]
                 self._answered.append(writer)
             try:
-                return writer.append(payload, close=final)
+                event_id = writer.append(payload, close=final)
             except CongestedError:
-                return await self._append_later(writer, payload, final)
+                event_id = await self._append_later(writer, payload, final)
+            if self._is_full is not None and stream_id in self._lagging and self._is_full(stream_id):
+                await self._let_go(stream_id)
+            if final:
+                self._lagging.pop(stream_id, None)
+            return event_id
         except Exception as error:
             self._trouble.report(_APPEND, error)
             # A writer that failed is not used again: the next message starts a fresh stream, and who follows this one
@@ -171,9 +188,29 @@ class SessionEventStore(SdkEventStore):
                 self._close(failed)
             return ""
 
-    async def _prime(self, writer: Writer) -> str:
+    async def _let_go(self, stream_id: str) -> None:
+        """Wait for a client that does not read, for a while; then close its connection, so that it does not hold up the
+        other calls of its session. It comes back for the rest, which is in the store by now."""
+        assert self._is_full is not None
+        began = anyio.current_time()
+        pause = 0.0
+        while self._is_full(stream_id):
+            left = self._lagging[stream_id] - (anyio.current_time() - began)
+            if left <= 0:
+                self._lagging[stream_id] = _PATIENCE if stream_id == GET_STREAM_KEY else 0.0
+                _log.info("a client does not read a stream of %s; its connection is closed", self._scope)
+                if self._close_sse_stream is not None:
+                    self._close_sse_stream(stream_id)
+                return
+            await anyio.sleep(min(pause, left))
+            pause = min(0.05, pause * 2 or 0.001)
+        self._lagging[stream_id] -= anyio.current_time() - began
+
+    async def _prime(self, stream_id: str, writer: Writer) -> str:
         """Make a new stream exist for whoever comes back with its first position, wherever that is, however long the
         tool says nothing."""
+        if stream_id != GET_STREAM_KEY:
+            self._lagging[stream_id] = _PATIENCE
         try:
             return writer.append(b"{}", type=OPENED)
         except CongestedError:

@@ -80,6 +80,7 @@ def _scope(transport: StreamableHTTPServerTransport) -> None:
     # A transport without a session serves one client and nothing is shared beyond it.
     session = transport.mcp_session_id or uuid.uuid4().hex
     scoped = store.scoped(session, close_sse_stream=_closer(transport))
+    scoped._is_full = _looker(transport)
     _transports.set_store(transport, scoped)
     if transport.mcp_session_id is not None:
         _here[session] = transport
@@ -105,6 +106,16 @@ def _closer(transport: StreamableHTTPServerTransport) -> Any:
             alive.close_sse_stream(stream_id)
 
     return close
+
+
+def _looker(transport: StreamableHTTPServerTransport) -> Any:
+    held = weakref.ref(transport)
+
+    def is_full(stream_id: str) -> bool:
+        alive = held()
+        return alive is not None and _transports.is_full(alive, stream_id)
+
+    return is_full
 
 
 def _make_admit(original: Any) -> Any:

@@ -19,6 +19,18 @@ def set_store(transport: StreamableHTTPServerTransport, store: EventStore) -> No
     transport._event_store = store
 
 
+def is_full(transport: StreamableHTTPServerTransport, stream_id: str) -> bool:
+    """Whether the connection a stream is sent on has as many messages waiting as the SDK lets wait.
+
+    The next message then holds up the whole session until the client has read one.
+    """
+    streams = transport._request_streams.get(stream_id)
+    if streams is None:
+        return False
+    waiting = streams[0].statistics()
+    return waiting.current_buffer_used >= waiting.max_buffer_size
+
+
 def inner_store(wrapper: EventStore) -> EventStore | None:
     """The event store inside one of FastMCP's `SessionScopedEventStore`."""
     inner: EventStore | None = getattr(wrapper, "_event_store", None)
@@ -42,6 +54,7 @@ def missing() -> list[str]:
     manager = "mcp.server.streamable_http_manager.StreamableHTTPSessionManager"
     wanted = {
         f"{transport}._event_store": assigns(StreamableHTTPServerTransport, "_event_store"),
+        f"{transport}._request_streams": assigns(StreamableHTTPServerTransport, "_request_streams"),
         f"{manager}._admit_session(requestor)": takes(
             getattr(StreamableHTTPSessionManager, "_admit_session", None), "requestor"
         ),
