@@ -203,11 +203,12 @@ class Writer:
     @property
     def stream(self) -> str:
         """The stream's random id."""
-    def append(self, payload: bytes | str, *, type: str = "message", close: bool = False) -> str:
+    def append(self, payload: bytes | str, *, type: str = "message", close: bool = False, give_up: bool = False) -> str:
         """Appends one event and returns its cursor, without waiting for anything.
 
         `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. Raises
-        `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`.
+        `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`. With `give_up` the oldest
+        buffered events go, and are told as a gap, where it would raise `CongestedError`.
         """
     def append_many(self, payloads: list[bytes | str], *, type: str = "message") -> list[str]:
         """Appends events of one type and returns their cursors. When one is refused, those before it are appended."""

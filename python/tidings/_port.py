@@ -63,6 +63,15 @@ def _current() -> Waiter:
     raise RuntimeError("nothing runs here that tidings can wait in: use asyncio, uvloop, trio or hub.run()")
 
 
+def attend() -> None:
+    """Gives the loop that runs here its port, if one runs: through it the core's log lines come when they are written,
+    and not only with the next append."""
+    try:
+        _current()
+    except RuntimeError:
+        pass
+
+
 class BlockingPort:
     """Waits in this thread, for programs without an event loop."""
 

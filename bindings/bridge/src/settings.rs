@@ -52,7 +52,7 @@ impl Settings {
     pub fn options(self) -> Result<Options> {
         let mut options = Options::default();
         options.address = Policy {
-            allow_networks: each("allow_networks", self.allow_networks, |text| Network::parse(text))?,
+            allow_networks: each("allow_networks", self.allow_networks, Network::parse)?,
             allow_hosts: self.allow_hosts,
             allow_http: self.allow_http,
             allow_ports: self.allow_ports,

@@ -199,6 +199,11 @@ impl Writer {
         Ok(seq?)
     }
 
+    /// Like [`append`](Self::append), but gives up the oldest buffered events where that answers `congested`.
+    pub fn append_giving_up(&self, kind: &str, payload: &[u8]) -> Result<u64> {
+        Ok(self.writer.append_giving_up(kind, payload, None)?)
+    }
+
     /// The cursor of a reader that has the event `seq`.
     #[inline]
     pub fn cursor_after(&self, seq: u64) -> String {

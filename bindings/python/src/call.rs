@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use tidings_bridge::{self as bridge, RequestId};
 
-use crate::convert::{Detached, begin, blocking, is_int, text, to_python, type_name};
+use crate::convert::{Detached, begin, blocking, entry, is_int, text, to_python, type_name};
 
 /// How a call ended.
 #[pyclass(frozen, get_all, module = "tidings")]
@@ -52,22 +52,23 @@ impl Call {
 #[pymethods]
 impl Call {
     #[getter]
-    fn id(&self) -> String {
-        self.inner.id()
+    fn id(&self, py: Python<'_>) -> PyResult<String> {
+        entry(py, "Call.id", || Ok(self.inner.id()))
     }
 
     #[getter]
-    fn accepted_routes(&self) -> Vec<String> {
-        self.inner.accepted_routes()
+    fn accepted_routes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        entry(py, "Call.accepted_routes", || Ok(self.inner.accepted_routes()))
     }
 
     #[getter]
-    fn ignored_triggers(&self) -> Vec<String> {
-        self.inner.ignored_triggers()
+    fn ignored_triggers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        entry(py, "Call.ignored_triggers", || Ok(self.inner.ignored_triggers()))
     }
 
-    fn acknowledgement<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.inner.acknowledgement().as_bytes())
+    fn acknowledgement<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let json = entry(py, "Call.acknowledgement", || Ok(self.inner.acknowledgement()))?;
+        Ok(PyBytes::new(py, json.as_bytes()))
     }
 
     fn emit(&self, py: Python<'_>, r#type: &str, payload: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -61,7 +61,7 @@ impl Port {
 
     /// The value of an operation that is done, or its exception.
     fn take<'py>(&self, py: Python<'py>, token: u64) -> PyResult<Bound<'py, PyAny>> {
-        match self.inner.take(token) {
+        match entry(py, "Port.take", || Ok(self.inner.take(token)))? {
             Some(answer) => finish(py, answer),
             None => Err(PyRuntimeError::new_err("the operation is not done")),
         }
@@ -91,7 +91,7 @@ impl Port {
     }
 
     /// Operations that wait or whose values were not taken.
-    fn __len__(&self) -> usize {
-        self.inner.len()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        entry(py, "Port.__len__", || Ok(self.inner.len()))
     }
 }

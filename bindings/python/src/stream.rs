@@ -119,19 +119,32 @@ impl Writer {
 
     /// The stream's random id.
     #[getter]
-    fn stream(&self) -> String {
-        self.inner.stream()
+    fn stream(&self, py: Python<'_>) -> PyResult<String> {
+        entry(py, "Writer.stream", || Ok(self.inner.stream()))
     }
 
     /// Appends one event and returns its cursor, without waiting for anything.
     ///
     /// `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. Raises
-    /// `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`.
-    #[pyo3(signature = (payload, *, r#type = "message", close = false))]
-    fn append(&self, py: Python<'_>, payload: &Bound<'_, PyAny>, r#type: &str, close: bool) -> PyResult<String> {
+    /// `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`. With `give_up` the oldest
+    /// buffered events go, and are told as a gap, where it would raise `CongestedError`.
+    #[pyo3(signature = (payload, *, r#type = "message", close = false, give_up = false))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        r#type: &str,
+        close: bool,
+        give_up: bool,
+    ) -> PyResult<String> {
         let payload = text("payload", payload)?;
         let cursor = entry(py, "Writer.append", || {
-            let seq = self.inner.append(r#type, payload, close)?;
+            // What closes a stream is never refused for want of room.
+            let seq = if give_up && !close {
+                self.inner.append_giving_up(r#type, payload)?
+            } else {
+                self.inner.append(r#type, payload, close)?
+            };
             Ok(self.inner.cursor_after(seq))
         });
         if bridge::log_waits() {
@@ -157,14 +170,14 @@ impl Writer {
 
     /// More is buffered than is good: whoever can should wait for `flush`.
     #[getter]
-    fn congested(&self) -> bool {
-        self.inner.congested()
+    fn congested(&self, py: Python<'_>) -> PyResult<bool> {
+        entry(py, "Writer.congested", || Ok(self.inner.congested()))
     }
 
     /// Whether the stream takes no more events from this writer.
     #[getter]
-    fn closed(&self) -> bool {
-        self.inner.closed()
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        entry(py, "Writer.closed", || Ok(self.inner.closed()))
     }
 
     /// Closes the stream after the last event, without waiting. Raises `ClosedError` when it is closed already.

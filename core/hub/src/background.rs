@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tidings_proto::time::StoreMillis;
 use tidings_store::{Commit, CommitError, Done, Durability, Op};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{sleep, timeout_at};
 
 use crate::call;
 use crate::core::{Core, millis};
@@ -14,58 +15,86 @@ use crate::dispatch;
 
 /// How often a tail learns of what another process committed.
 const POLL: Duration = Duration::from_millis(20);
-/// How often due work of other processes is looked for when nothing is known to be due.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often retention looks for what may go.
-const TRIM: Duration = Duration::from_secs(1);
+/// How often, in milliseconds, due work of other processes is looked for when nothing is known to be due.
+const LOOK_MS: i64 = 1_000;
+/// How often, in milliseconds, retention looks for what may go.
+const TRIM_MS: i64 = 1_000;
+/// After how many milliseconds something that is due and of which nothing came is looked at again: somebody else is at
+/// it, its commit is under way, or every slot is taken.
+const AGAIN_MS: i64 = 100;
 /// Timers and lost calls handled at a time.
 const BATCH: u32 = 64;
 
-/// Runs until the hub closes; then lets the writer thread end.
+/// Runs until the hub closes.
 pub(crate) fn run(core: &Arc<Core>, runtime: tokio::runtime::Runtime) {
     runtime.block_on(serve(core));
     // The runtime is dropped without waiting for name lookups that hang.
     runtime.shutdown_background();
-    core.committer.stop();
 }
 
+/// When what is done next, on the store's timeline.
 struct Schedule {
-    heartbeat: Instant,
-    trim: Instant,
-    look: Instant,
+    heartbeat: StoreMillis,
+    trim: StoreMillis,
+    look: StoreMillis,
+    /// When the loop came round last.
+    round: StoreMillis,
+    /// Calls of workers whose lease ran out are left alone before this.
+    reap: StoreMillis,
     version: u64,
 }
 
 async fn serve(core: &Arc<Core>) {
-    let start = Instant::now();
+    let start = core.started;
     let mut schedule = Schedule {
-        heartbeat: start + core.options.worker_lease / 3,
-        trim: start + TRIM,
+        heartbeat: start.saturating_add(heartbeat_ms(core)),
+        trim: start.saturating_add(TRIM_MS),
         look: start,
+        round: start,
+        reap: start,
         version: core.store.version().unwrap_or_default(),
     };
     let mut in_flight = JoinSet::new();
     while !core.draining.load(Ordering::Acquire) {
-        let due = work(core, &mut schedule, &mut in_flight).await;
+        let wait = work(core, &mut schedule, &mut in_flight).await;
         tokio::select! {
-            () = core.work.notified() => schedule.look = Instant::now(),
-            Some(_) = in_flight.join_next() => schedule.look = Instant::now(),
-            () = sleep_until(due) => {}
+            () = core.work.notified() => schedule.look = core.timeline.now(),
+            Some(_) = in_flight.join_next() => schedule.look = core.timeline.now(),
+            () = sleep(wait) => {}
         }
     }
+    let until = core.drain_until();
+    let _ = timeout_at(until, async { while in_flight.join_next().await.is_some() {} }).await;
+    in_flight.abort_all(); // what is cut here comes up again, as its lease ends with this worker
     while in_flight.join_next().await.is_some() {}
-    commit(core, Durability::Process, vec![Op::Leave { worker: core.worker }]).await;
+    // The ends of calls were handed over before this, so they are committed with it, or the store fails.
+    if commit(core, Durability::Process, vec![Op::Leave { worker: core.worker }]).await.is_some() {
+        let _ = timeout_at(until, call::settle_all(core)).await;
+    }
 }
 
-/// Does what is due, and answers when to come back at the latest.
-async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>) -> Instant {
-    let now = Instant::now();
+/// A worker is heard of every third of its lease.
+fn heartbeat_ms(core: &Core) -> i64 {
+    millis(core.options.worker_lease / 3)
+}
+
+/// Does what is due, and answers how long there is nothing to do.
+async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>) -> Duration {
+    while in_flight.try_join_next().is_some() {}
+    let now = core.timeline.now();
+    // The clock counts while the host sleeps or this process is stopped, and all leases run out meanwhile. The others
+    // wake up like this one: they get the time to say that they live.
+    if now.saturating_sub(schedule.round) > heartbeat_ms(core).saturating_add(LOOK_MS) {
+        schedule.reap = now.saturating_add(heartbeat_ms(core));
+        schedule.heartbeat = now;
+    }
+    schedule.round = now;
     if schedule.heartbeat <= now {
-        schedule.heartbeat = now + core.options.worker_lease / 3;
+        schedule.heartbeat = now.saturating_add(heartbeat_ms(core));
         commit(core, Durability::Process, vec![core.heartbeat_op()]).await;
     }
     if schedule.trim <= now {
-        schedule.trim = now + TRIM;
+        schedule.trim = now.saturating_add(TRIM_MS);
         trim(core).await;
     }
     let watched = core.store.is_shared() && (core.notifier.any() || call::any(core));
@@ -78,24 +107,34 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet
         call::look(core);
     }
     if schedule.look <= now {
-        schedule.look = now + LOOK;
-        call::end_lost(core, BATCH).await;
-        call::end_timed_out(core, BATCH).await;
-        dispatch::lease(core, in_flight).await;
-        if let Ok(Some(due)) = core.store.next_due() {
-            let wait = u64::try_from(due - core.timeline.now()).unwrap_or(0);
-            // With every slot taken, the next one that gets free looks again.
-            if in_flight.len() < core.options.concurrency as usize {
-                schedule.look = schedule.look.min(now + Duration::from_millis(wait.max(1)));
-            }
-        }
+        look(core, schedule, in_flight, now).await;
     }
-    let soonest = schedule.heartbeat.min(schedule.trim).min(schedule.look);
-    if watched { soonest.min(now + POLL) } else { soonest }
+    let next = schedule.heartbeat.min(schedule.trim).min(schedule.look);
+    // Commits took their time: what came meanwhile is counted from now.
+    let wait = Duration::from_millis(u64::try_from(next.saturating_sub(core.timeline.now())).unwrap_or(0));
+    if watched { wait.min(POLL) } else { wait }
+}
+
+/// Looks for lost calls, timers and deliveries that are due at `round`. All of it with that one time, at which this
+/// worker's own lease is known to run: else it could take back what it has just leased itself.
+async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>, round: StoreMillis) {
+    let mut came_of_it = 0;
+    if schedule.reap <= round {
+        came_of_it += call::end_lost(core, round, BATCH).await;
+    }
+    came_of_it += call::end_timed_out(core, round, BATCH).await;
+    came_of_it += dispatch::lease(core, in_flight, round).await;
+
+    let now = core.timeline.now();
+    schedule.look = now.saturating_add(LOOK_MS);
+    if let Ok(Some(due)) = core.store.next_due() {
+        let soonest = if came_of_it > 0 { now } else { now.saturating_add(AGAIN_MS) };
+        schedule.look = schedule.look.min(due.max(soonest));
+    }
 }
 
 async fn trim(core: &Arc<Core>) {
-    loop {
+    while !core.draining.load(Ordering::Acquire) {
         let op = Op::Trim {
             now: core.timeline.now(),
             wall: core.timeline.wall(),

@@ -1,5 +1,7 @@
 //! The clocks the hub reads, in one place, so that tests can bring their own.
 
+use std::sync::Arc;
+
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::Boot;
 
@@ -12,6 +14,11 @@ pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since the boot of [`boot`](Self::boot), without its id: read often.
     fn boot_ms(&self) -> i64 {
         self.boot().now_ms
+    }
+    /// Called once by each hub that reads this clock. A clock that is moved by hand must call `wake` after each move, so
+    /// that what has become due is done; one that runs by itself has nothing to do.
+    fn on_move(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        drop(wake);
     }
 }
 
@@ -47,13 +54,13 @@ const BOOT_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
 /// The store's timeline, read through a clock.
 pub(crate) struct Timeline {
-    pub(crate) clock: std::sync::Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) offset: i64,
 }
 
 impl Timeline {
     pub(crate) fn now(&self) -> StoreMillis {
-        self.clock.boot_ms() + self.offset
+        self.clock.boot_ms().saturating_add(self.offset)
     }
 
     pub(crate) fn wall(&self) -> UnixMillis {

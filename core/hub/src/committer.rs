@@ -2,9 +2,12 @@
 //!
 //! Everything that wants to be committed while a commit runs goes into the next group, so a slow medium makes larger
 //! groups and not longer queues.
+//!
+//! While the store fails, nothing is taken from the writers until a heartbeat gets through again: what waits stays in
+//! one place and in order, so that what must be given up can be the oldest.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidings_store::{Commit, CommitError, Done, Durability, Op, Store, StoreError, StoreErrorKind};
@@ -17,10 +20,14 @@ use crate::owned::{self, Owned, Taken};
 
 /// While the store fails, it is tried again after this, doubling …
 const RETRY_FIRST: Duration = Duration::from_millis(20);
-/// … up to this.
+/// … up to this. Whoever waits for a commit meanwhile is told of the failure after at most that long.
 const RETRY_LAST: Duration = Duration::from_secs(1);
 /// A group takes at most this many commits, so that the first of them does not wait for ever.
 const GROUP: usize = 4_096;
+/// A chunk is sealed when it weighs this much.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Of the whole buffer a chunk is at most this part: giving one up costs no more than that.
+const CHUNKS_A_BUFFER: usize = 16;
 
 pub(crate) type Reply = oneshot::Sender<Result<Vec<Done>, CommitError>>;
 
@@ -30,11 +37,30 @@ struct Waiting {
     reply: Reply,
 }
 
+/// Somebody waits until everything handed over before is committed.
+struct Flush {
+    durability: Durability,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
 #[derive(Default)]
 struct Queue {
     dirty: Vec<Arc<Owned>>,
     commits: Vec<Waiting>,
+    flushes: Vec<Flush>,
+    /// The writer thread waits and nobody has woken it yet: each wake costs a system call.
+    idle: bool,
+    /// The hub is closing: a store that fails is not waited for.
+    hurry: bool,
     stop: bool,
+}
+
+/// What one group is made of.
+#[derive(Default)]
+struct Batch {
+    dirty: Vec<Arc<Owned>>,
+    commits: Vec<Waiting>,
+    flushes: Vec<Flush>,
 }
 
 /// What the committer counts.
@@ -52,6 +78,15 @@ pub(crate) struct Counters {
     pub(crate) failures: AtomicU64,
 }
 
+/// What the writer thread works with.
+pub(crate) struct Means<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) timeline: &'a Timeline,
+    pub(crate) notifier: &'a Notifier,
+    /// A heartbeat of this worker.
+    pub(crate) heartbeat: &'a dyn Fn() -> Op,
+}
+
 /// Hands work to the writer thread.
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
@@ -60,6 +95,8 @@ pub(crate) struct Committer {
     buffered: AtomicUsize,
     limit: usize,
     failing: AtomicBool,
+    /// The log has told of events given up since the buffer was last not congested.
+    told_loss: AtomicBool,
     pub(crate) counters: Counters,
 }
 
@@ -71,17 +108,23 @@ impl Committer {
             buffered: AtomicUsize::new(0),
             limit,
             failing: AtomicBool::new(false),
+            told_loss: AtomicBool::new(false),
             counters: Counters::default(),
         }
     }
 
-    /// A writer has something to commit.
+    /// A writer has something to commit. Called under the writer's lock, which therefore comes before the queue's.
     pub(crate) fn enqueue(&self, owned: &Arc<Owned>) {
         let mut queue = lock(&self.queue);
         queue.dirty.push(Arc::clone(owned));
-        let first = queue.dirty.len() == 1 && queue.commits.is_empty();
+        self.wake(queue);
+    }
+
+    /// Wakes the writer thread if it waits.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        let idle = std::mem::take(&mut queue.idle);
         drop(queue);
-        if first {
+        if idle {
             self.wake.notify_one();
         }
     }
@@ -95,12 +138,25 @@ impl Committer {
             return receiver;
         }
         queue.commits.push(Waiting { commit, reply });
-        drop(queue);
-        self.wake.notify_one();
+        self.wake(queue);
         receiver
     }
 
-    /// Counts what an append added.
+    /// Answers when everything handed over before is committed that durably. What waits is committed so at once: an append
+    /// and its flush are one commit.
+    pub(crate) fn flush(&self, durability: Durability) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (reply, receiver) = oneshot::channel();
+        let mut queue = lock(&self.queue);
+        if queue.stop {
+            let _ = reply.send(Err(StoreError::new(StoreErrorKind::Closed, "the hub is closed")));
+            return receiver;
+        }
+        queue.flushes.push(Flush { durability, reply });
+        self.wake(queue);
+        receiver
+    }
+
+    /// Counts what an append adds, before anybody can take it.
     pub(crate) fn added(&self, bytes: usize) {
         self.buffered.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -109,14 +165,24 @@ impl Committer {
         self.buffered.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes of events that wait for the store.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// A chunk is sealed when it weighs this much.
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        CHUNK_BYTES.min(self.limit / CHUNKS_A_BUFFER)
+    }
+
     /// More than a quarter of what may be buffered is: whoever can wait for a flush should.
     pub(crate) fn congested(&self) -> bool {
-        self.buffered.load(Ordering::Relaxed) > self.limit / 4
+        self.buffered() > self.limit / 4
     }
 
     /// Nothing more may be buffered unless something is given up.
     pub(crate) fn full(&self) -> bool {
-        self.buffered.load(Ordering::Relaxed) > self.limit
+        self.buffered() > self.limit
     }
 
     /// The last group failed.
@@ -124,21 +190,34 @@ impl Committer {
         self.failing.load(Ordering::Relaxed)
     }
 
-    /// Makes room while the store fails: the oldest events of this writer become a tombstone.
-    pub(crate) fn give_up(&self, owned: &Owned) {
-        while self.full() {
-            let (bytes, events) = owned.give_up_oldest();
-            if events == 0 {
-                return;
-            }
+    /// Makes room: the oldest events that are not in the writer thread's hands, whosever they are, become tombstones. Makes a little more
+    /// than is needed now, so that it has to look through the writers only now and then.
+    pub(crate) fn give_up(&self) {
+        let dirty = lock(&self.queue).dirty.clone();
+        let mut oldest: std::collections::BinaryHeap<_> = dirty
+            .iter()
+            .enumerate()
+            .filter_map(|(at, owned)| owned.oldest().map(|time| std::cmp::Reverse((time, at))))
+            .collect();
+        while self.buffered() > self.limit - self.limit / 8
+            && let Some(std::cmp::Reverse((_, at))) = oldest.pop()
+        {
+            let (bytes, events) = dirty[at].give_up_oldest();
             self.removed(bytes);
-            if self.counters.lost.fetch_add(events, Ordering::Relaxed) == 0 {
-                tracing::error!(
-                    limit = self.limit,
-                    "the store is down and the buffer is full: events are being given up"
-                );
+            self.counters.lost.fetch_add(events, Ordering::Relaxed);
+            if events > 0 && !self.told_loss.swap(true, Ordering::Relaxed) {
+                tracing::error!(limit = self.limit, "the buffer is full: the oldest events are given up");
+            }
+            if let Some(time) = dirty[at].oldest() {
+                oldest.push(std::cmp::Reverse((time, at)));
             }
         }
+    }
+
+    /// The hub is closing: a store that fails is tried once more, and not waited for.
+    pub(crate) fn hurry(&self) {
+        lock(&self.queue).hurry = true;
+        self.wake.notify_all();
     }
 
     /// Ends the thread once everything queued is committed or has failed once more.
@@ -148,134 +227,152 @@ impl Committer {
     }
 
     /// The writer thread. Returns when it was stopped and nothing is left, or nothing more can be done.
-    pub(crate) fn run(&self, store: &dyn Store, timeline: &Timeline, notifier: &Notifier) {
+    pub(crate) fn run(&self, means: &Means<'_>) {
         let mut retry = RETRY_FIRST;
         loop {
-            let (dirty, commits, stop) = self.next_batch(self.failing().then_some(retry));
-            if dirty.is_empty() && commits.is_empty() {
+            let failing = self.failing();
+            let stop = if failing { self.pause(retry) } else { self.wait() };
+            if failing && let Err(error) = probe(means) {
+                retry = (retry * 2).min(RETRY_LAST);
+                self.still_failing(error);
+                if stop {
+                    return self.fail_rest();
+                }
+                continue;
+            }
+            let batch = self.next_batch();
+            if batch.dirty.is_empty() && batch.commits.is_empty() && batch.flushes.is_empty() {
+                if failing {
+                    self.note(None);
+                }
                 if stop {
                     return;
                 }
                 continue;
             }
-            if self.commit(store, timeline, notifier, dirty, commits) {
+            if self.commit(means, batch) {
                 retry = RETRY_FIRST;
             } else {
                 retry = (retry * 2).min(RETRY_LAST);
                 if stop {
-                    self.fail_rest();
-                    return;
+                    return self.fail_rest();
                 }
             }
         }
     }
 
-    fn next_batch(&self, pause: Option<Duration>) -> (Vec<Arc<Owned>>, Vec<Waiting>, bool) {
+    /// Waits for work. Says whether the thread is to end after it.
+    fn wait(&self) -> bool {
         let mut queue = lock(&self.queue);
-        if let Some(pause) = pause {
-            // The store fails: what is queued stays queued for a while, unless the hub is closing.
-            if !queue.stop {
-                (queue, _) =
-                    self.wake.wait_timeout_while(queue, pause, |q| !q.stop).unwrap_or_else(PoisonError::into_inner);
-            }
-        } else {
-            queue = self
-                .wake
-                .wait_while(queue, |q| q.dirty.is_empty() && q.commits.is_empty() && !q.stop)
-                .unwrap_or_else(PoisonError::into_inner);
+        while queue.dirty.is_empty() && queue.commits.is_empty() && queue.flushes.is_empty() && !queue.stop {
+            queue.idle = true;
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue.idle = false;
+        queue.stop
+    }
+
+    /// Waits before the store is tried again: what comes meanwhile is not worth another try.
+    fn pause(&self, pause: Duration) -> bool {
+        let queue = lock(&self.queue);
+        let (pause, hurry) = if queue.hurry { (RETRY_FIRST, true) } else { (pause, false) };
+        let waiting = |q: &mut Queue| !q.stop && q.hurry == hurry;
+        self.wake.wait_timeout_while(queue, pause, waiting).unwrap_or_else(PoisonError::into_inner).0.stop
+    }
+
+    fn next_batch(&self) -> Batch {
+        let mut queue = lock(&self.queue);
         let dirty = std::mem::take(&mut queue.dirty);
-        let commits = if queue.commits.len() > GROUP {
-            let rest = queue.commits.split_off(GROUP);
-            std::mem::replace(&mut queue.commits, rest)
-        } else {
-            std::mem::take(&mut queue.commits)
-        };
-        (dirty, commits, queue.stop)
+        let rest = if queue.commits.len() > GROUP { queue.commits.split_off(GROUP) } else { Vec::new() };
+        let commits = std::mem::replace(&mut queue.commits, rest);
+        Batch { dirty, commits, flushes: std::mem::take(&mut queue.flushes) }
     }
 
     /// One group. `false`: the store failed.
-    fn commit(
-        &self,
-        store: &dyn Store,
-        timeline: &Timeline,
-        notifier: &Notifier,
-        dirty: Vec<Arc<Owned>>,
-        commits: Vec<Waiting>,
-    ) -> bool {
-        let (now, wall) = (timeline.now(), timeline.wall());
-        let taken: Vec<(Arc<Owned>, Taken)> = dirty
+    fn commit(&self, means: &Means<'_>, batch: Batch) -> bool {
+        let now = means.timeline.now();
+        let taken: Vec<(Arc<Owned>, Taken)> = batch
+            .dirty
             .into_iter()
             .map(|owned| {
-                let taken = owned.take(wall);
+                let taken = owned.take();
                 (owned, taken)
             })
             .collect();
-        let mut group: Vec<Commit> = Vec::with_capacity(taken.len() + commits.len());
+        let mut group: Vec<Commit> = Vec::with_capacity(taken.len() + batch.commits.len());
         for (owned, taken) in &taken {
             let durability = taken.end.as_ref().map_or(Durability::Process, |end| end.durability);
             group.push(Commit::new(durability, owned::ops(owned, taken, now)));
         }
-        let (waiting, replies): (Vec<Commit>, Vec<Reply>) = commits.into_iter().map(|w| (w.commit, w.reply)).unzip();
+        let (waiting, replies): (Vec<Commit>, Vec<Reply>) =
+            batch.commits.into_iter().map(|w| (w.commit, w.reply)).unzip();
         group.extend(waiting);
+        let asked = batch.flushes.iter().map(|flush| flush.durability).max().unwrap_or_default();
+        if asked == Durability::Disk {
+            match group.first_mut() {
+                Some(first) if !taken.is_empty() => first.durability = asked,
+                // The heartbeat is what gives the store something to sync when all else is committed already.
+                _ => group.push(Commit::new(asked, vec![(means.heartbeat)()])),
+            }
+        }
 
-        failpoint::hit(if group.iter().any(|c| c.ops.iter().any(|op| matches!(op, Op::EndCall { .. }))) {
+        failpoint::hit(if holds(&group, |op| matches!(op, Op::EndCall { .. })) {
             "before_outcome_commit"
         } else {
             "before_commit"
         });
-        let mut results = store.commit(&group).into_iter();
-        if group.iter().any(|commit| commit.ops.iter().any(|op| matches!(op, Op::Enqueue(_)))) {
+        let mut results = if group.is_empty() { Vec::new() } else { means.store.commit(&group) };
+        if holds(&group, |op| matches!(op, Op::Enqueue(_))) {
             failpoint::hit("after_commit_before_dispatch");
         }
-        let mut failure: Option<StoreError> = None;
-        for (owned, taken) in taken {
-            match results.next() {
-                Some(Ok(_)) => {
-                    let events = taken.chunks.iter().map(|c| u64::from(c.count)).sum();
-                    self.counters.events.fetch_add(events, Ordering::Relaxed);
-                    self.removed(taken.chunks.iter().map(|c| c.weight() as usize).sum());
+        let short = || StoreError::new(StoreErrorKind::Io, "the store answered fewer results than commits").into();
+        results.resize_with(group.len(), || Err(short()));
+        let mut failure = results.iter().find_map(|result| match result {
+            Err(CommitError::Store(error)) => Some(error.clone()),
+            _ => None,
+        });
+        let refused = |results: &[Result<_, _>]| !results.is_empty() && results.iter().all(Result::is_err);
+        if asked == Durability::Disk && failure.is_none() && refused(&results[..taken.len()]) {
+            // Nothing was written by those who were to be synced.
+            failure = probe(means).err();
+        }
+        // Before anybody hears of it, so that whoever does finds the hub knowing it.
+        let works = if group.is_empty() && !self.failing() { true } else { self.note(failure.clone()) };
+        let mut results = results.into_iter();
+        for ((owned, taken), result) in taken.into_iter().zip(results.by_ref()) {
+            match result {
+                Ok(_) => {
+                    self.counters.events.fetch_add(taken.events(), Ordering::Relaxed);
+                    self.removed(taken.bytes());
                     owned.done(&taken);
                     if let Some(end) = taken.end {
                         let _ = end.reply.send(Ok(()));
                     }
-                    notifier.grown(owned.id);
+                    means.notifier.grown(owned.id);
                 }
-                Some(Err(CommitError::Refused(refused))) => self.refused(&owned, taken, refused, notifier),
-                Some(Err(CommitError::Store(error))) => {
-                    failure = Some(error);
-                    if owned.give_back(taken) {
-                        lock(&self.queue).dirty.push(owned);
-                    }
-                }
-                None => self.refused(&owned, taken, tidings_store::Refused::Unknown, notifier),
+                Err(CommitError::Refused(refused)) => self.refused(&owned, taken, refused, means.notifier),
+                Err(CommitError::Store(_)) => owned.give_back(self, taken),
             }
         }
-        for reply in replies {
-            let result = results.next().unwrap_or_else(|| {
-                Err(StoreError::new(StoreErrorKind::Io, "the store answered fewer results than commits").into())
-            });
-            if let Err(CommitError::Store(error)) = &result {
-                failure = Some(error.clone());
-            }
-            if result.is_ok() {
-                for done in result.iter().flatten() {
-                    if let Done::Appended { stream, .. } = done {
-                        notifier.grown(*stream);
-                    }
+        for (reply, result) in replies.into_iter().zip(results) {
+            for done in result.iter().flatten() {
+                if let Done::Appended { stream, .. } = done {
+                    means.notifier.grown(*stream);
                 }
             }
             let _ = reply.send(result);
         }
-        self.note(failure)
+        for flush in batch.flushes {
+            let _ = flush.reply.send(failure.clone().map_or(Ok(()), Err));
+        }
+        works
     }
 
     fn refused(&self, owned: &Owned, taken: Taken, refused: tidings_store::Refused, notifier: &Notifier) {
-        let mut events: u64 = taken.chunks.iter().map(|c| u64::from(c.count)).sum();
-        self.removed(taken.chunks.iter().map(|c| c.weight() as usize).sum());
+        self.removed(taken.bytes());
         let (bytes, more) = owned.refuse(refused.clone());
         self.removed(bytes);
-        events += more;
+        let events = taken.events() + more;
         self.counters.refused.fetch_add(events, Ordering::Relaxed);
         if taken.end.is_none() && events > 0 {
             tracing::warn!(stream = %owned.id, events, %refused, "a writer was refused; its buffered events are dropped");
@@ -298,24 +395,43 @@ impl Committer {
         } else {
             self.counters.groups.fetch_add(1, Ordering::Relaxed);
             if before {
-                tracing::info!("the store is back");
+                tracing::warn!("the store is back");
+            }
+            if before || !self.congested() {
+                self.told_loss.store(false, Ordering::Relaxed);
             }
         }
         !failed
     }
 
-    /// The hub is closing and the store fails: nobody waits any longer.
-    fn fail_rest(&self) {
+    /// The store was tried and still fails: whoever waits for a commit is told, the writers' events stay.
+    fn still_failing(&self, error: StoreError) {
+        self.note(Some(error.clone()));
         let mut queue = lock(&self.queue);
-        let (dirty, commits) = (std::mem::take(&mut queue.dirty), std::mem::take(&mut queue.commits));
+        let (commits, flushes) = (std::mem::take(&mut queue.commits), std::mem::take(&mut queue.flushes));
         drop(queue);
-        let gone = || {
-            CommitError::Store(StoreError::new(StoreErrorKind::Closed, "the hub closed while the store was failing"))
-        };
+        for waiting in commits {
+            let _ = waiting.reply.send(Err(error.clone().into()));
+        }
+        for flush in flushes {
+            let _ = flush.reply.send(Err(error.clone()));
+        }
+    }
+
+    /// The thread ends and nothing of what is left will be committed: nobody waits any longer.
+    pub(crate) fn fail_rest(&self) {
+        let mut queue = lock(&self.queue);
+        queue.stop = true;
+        let (dirty, commits) = (std::mem::take(&mut queue.dirty), std::mem::take(&mut queue.commits));
+        let flushes = std::mem::take(&mut queue.flushes);
+        drop(queue);
+        let closed = || StoreError::new(StoreErrorKind::Closed, "the hub closed before it was committed");
+        let gone = || CommitError::Store(closed());
         let mut events = 0;
         for owned in dirty {
-            let taken = owned.take(0);
-            events += taken.chunks.iter().map(|c| u64::from(c.count)).sum::<u64>();
+            let taken = owned.take();
+            self.removed(taken.bytes());
+            events += taken.events();
             if let Some(end) = taken.end {
                 let _ = end.reply.send(Err(gone()));
             }
@@ -323,8 +439,24 @@ impl Committer {
         for waiting in commits {
             let _ = waiting.reply.send(Err(gone()));
         }
+        for flush in flushes {
+            let _ = flush.reply.send(Err(closed()));
+        }
         if events > 0 {
             tracing::error!(events, "the hub closed while the store was failing; events are lost");
         }
     }
+}
+
+/// Asks a store that failed whether it works again, with the least it can be asked for.
+fn probe(means: &Means<'_>) -> Result<(), StoreError> {
+    let commit = Commit::new(Durability::Disk, vec![(means.heartbeat)()]);
+    match means.store.commit(&[commit]).pop() {
+        Some(Err(CommitError::Store(error))) => Err(error),
+        Some(Ok(_) | Err(CommitError::Refused(_))) | None => Ok(()),
+    }
+}
+
+fn holds(group: &[Commit], what: impl Fn(&Op) -> bool) -> bool {
+    group.iter().any(|commit| commit.ops.iter().any(&what))
 }

@@ -1,67 +1,91 @@
 //! What all parts of an open hub share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
 
+use tidings_proto::time::StoreMillis;
 use tidings_store::{CallId, Commit, Done, Durability, Op, Store, WorkerId};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::background;
 use crate::call::CallInner;
 use crate::clock::{Clock, Timeline};
-use crate::committer::Committer;
+use crate::committer::{Committer, Means};
 use crate::error::{Error, ErrorCode, Result};
 use crate::fork;
 use crate::notify::{Notifier, lock};
 use crate::options::Options;
 use crate::sender::Sender;
+use crate::unborn::Unborn;
 
 /// How long the threads of a hub that was dropped may take to flush.
 const EXIT_FLUSH: Duration = Duration::from_secs(2);
+/// The longest deadline that means anything.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) timeline: Timeline,
     pub(crate) committer: Committer,
     pub(crate) notifier: Notifier,
+    pub(crate) unborn: Arc<Unborn>,
     pub(crate) options: Options,
     pub(crate) worker: WorkerId,
+    /// When the first heartbeat was given.
+    pub(crate) started: StoreMillis,
     pub(crate) sender: Sender,
     /// The calls that run in this process.
     pub(crate) calls: Mutex<HashMap<CallId, Weak<CallInner>>>,
-    /// Deliveries or timers were committed, or the hub is closing.
+    /// Ends of calls that came after another.
+    pub(crate) late: AtomicU64,
+    /// Deliveries or timers were committed, the clock was moved, or the hub is closing.
     pub(crate) work: Notify,
     /// No new deliveries are taken; attempts in flight may end.
     pub(crate) draining: AtomicBool,
+    /// Attempts that are still in flight then are cut.
+    drain_until: Mutex<Option<Instant>>,
     generation: u32,
     closed: AtomicBool,
     /// Threads that still run.
     running: Mutex<usize>,
     ended: Condvar,
+    /// Who they are.
+    threads: Mutex<Vec<ThreadId>>,
     /// The background thread's runtime, for what needs its clock.
     io: OnceLock<tokio::runtime::Handle>,
+    /// The background thread has ended: what it has not done is not done any more.
+    gone: watch::Sender<bool>,
 }
 
 impl Core {
     /// Opens the hub over a store and starts its two threads.
     pub(crate) fn start(store: Arc<dyn Store>, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let offset = store.timeline(&clock.boot(), clock.wall())?;
+        let timeline = Timeline { clock: Arc::clone(&clock), offset };
         let core = Arc::new(Self {
-            timeline: Timeline { clock, offset },
+            started: timeline.now(),
+            timeline,
             committer: Committer::new(options.buffer_bytes),
             notifier: Notifier::default(),
+            unborn: Unborn::new(),
             worker: WorkerId(random()?),
-            sender: Sender::new(&options)?,
+            sender: Sender::new(&options),
             calls: Mutex::default(),
+            late: AtomicU64::new(0),
             work: Notify::new(),
             draining: AtomicBool::new(false),
+            drain_until: Mutex::default(),
             generation: fork::generation(),
             closed: AtomicBool::new(false),
             running: Mutex::new(2),
             ended: Condvar::new(),
+            threads: Mutex::default(),
             io: OnceLock::new(),
+            gone: watch::Sender::new(false),
             store,
             options,
         });
@@ -73,31 +97,55 @@ impl Core {
         let runtime = runtime
             .map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start the IO thread: {error}")))?;
         let _ = core.io.set(runtime.handle().clone());
-        let (committer, background) = (Arc::clone(&core), Arc::clone(&core));
-        spawn("tidings-writer", move || {
-            committer.committer.run(&*committer.store, &committer.timeline, &committer.notifier);
-            committer.thread_ended();
+        let (writer, io) = (Arc::clone(&core), Arc::clone(&core));
+        core.spawn_thread("tidings-writer", move || {
+            let _exit = OnExit(|| {
+                writer.committer.fail_rest();
+                writer.thread_ended();
+            });
+            let heartbeat = || writer.heartbeat_op();
+            let (store, timeline, notifier) = (&*writer.store, &writer.timeline, &writer.notifier);
+            writer.committer.run(&Means { store, timeline, notifier, heartbeat: &heartbeat });
+            if let Err(error) = writer.store.close() {
+                tracing::warn!(%error, "closing the store");
+            }
         })?;
-        spawn("tidings-io", move || {
-            background::run(&background, runtime);
-            background.thread_ended();
-        })?;
+        let started = core.spawn_thread("tidings-io", move || {
+            let _exit = OnExit(|| {
+                io.closed.store(true, Ordering::Release);
+                io.gone.send_replace(true);
+                io.committer.stop();
+                io.notifier.all();
+                io.thread_ended();
+            });
+            background::run(&io, runtime);
+        });
+        if let Err(error) = started {
+            core.committer.stop();
+            return Err(error);
+        }
+        let weak = Arc::downgrade(&core);
+        clock.on_move(Arc::new(move || {
+            if let Some(core) = weak.upgrade() {
+                core.work.notify_one();
+            }
+        }));
         Ok(core)
     }
 
     /// Whether this process may still use the hub.
     pub(crate) fn alive(&self) -> Result<()> {
-        if self.generation != fork::generation() {
+        if !self.is_ours() {
             return Err(Error::forked());
         }
-        if self.closed.load(Ordering::Relaxed) {
+        if self.is_closed() {
             return Err(Error::closed("hub"));
         }
         Ok(())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// This process opened the hub, rather than inheriting it by a fork.
@@ -105,9 +153,18 @@ impl Core {
         self.generation == fork::generation()
     }
 
-    /// Runs a future on the background thread. `None`: the hub closes before it is done.
-    pub(crate) async fn on_io<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
-        self.io.get()?.spawn(future).await.ok()
+    /// Starts a future on the background thread. Nothing comes of it if the hub closes before it is done.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Option<tokio::task::JoinHandle<T>> {
+        Some(self.io.get()?.spawn(future))
+    }
+
+    /// Ready once the background thread has ended.
+    pub(crate) async fn gone(&self) {
+        // The sender lives as long as the core, so this ends by the value only.
+        let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
     }
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Vec<Done>> {
@@ -123,8 +180,16 @@ impl Core {
     }
 
     pub(crate) fn heartbeat_op(&self) -> Op {
-        let until = self.timeline.now() + millis(self.options.worker_lease);
+        let until = self.timeline.now().saturating_add(millis(self.options.worker_lease));
         Op::Heartbeat { worker: self.worker, until }
+    }
+
+    fn spawn_thread(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+        let handle =
+            spawned.map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start a thread: {error}")))?;
+        lock(&self.threads).push(handle.thread().id());
+        Ok(())
     }
 
     fn thread_ended(&self) {
@@ -132,31 +197,42 @@ impl Core {
         self.ended.notify_all();
     }
 
-    /// Stops both threads: the writer commits what is queued, the background ends what is in flight. Waits at most
-    /// `wait`; says whether all was done by then. Does nothing in a forked child.
+    /// Nothing new is begun from here on.
+    pub(crate) fn close_door(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Attempts in flight at close may last until this.
+    pub(crate) fn drain_until(&self) -> Instant {
+        lock(&self.drain_until).unwrap_or_else(Instant::now)
+    }
+
+    /// Stops both threads: the background ends what is in flight, or cuts it after three quarters of `wait`; then the
+    /// writer commits what is queued and closes the store. Waits at most `wait`; says whether all was done by then. Does
+    /// nothing in a forked child. On a thread of the hub's own (a waker may run there) it does not wait.
     pub(crate) fn stop(&self, wait: Duration) -> bool {
         if !self.is_ours() {
             return true;
         }
+        let wait = wait.min(FOR_EVER);
+        self.close_door();
+        *lock(&self.drain_until) = Some(Instant::now() + wait / 4 * 3);
         self.draining.store(true, Ordering::Release);
-        self.closed.store(true, Ordering::Release);
-        self.work.notify_waiters();
+        self.committer.hurry();
         self.work.notify_one();
+        self.notifier.all(); // tails end now, not when the last attempt has
+        if lock(&self.threads).contains(&std::thread::current().id()) {
+            return false;
+        }
         let running = lock(&self.running);
-        let (running, timeout) = self
+        let (running, _) = self
             .ended
             .wait_timeout_while(running, wait, |running| *running > 0)
             .unwrap_or_else(PoisonError::into_inner);
         let done = *running == 0;
-        drop(running);
-        if timeout.timed_out() && !done {
+        if !done {
             tracing::error!("the hub did not finish in time; what is in memory may be lost");
         }
-        if done && let Err(error) = self.store.close() {
-            tracing::warn!(%error, "closing the store");
-        }
-        // Whoever waits for events learns that none will come.
-        self.notifier.all();
         done
     }
 }
@@ -166,15 +242,19 @@ pub(crate) struct Guard(pub(crate) Arc<Core>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.0.is_closed() {
+        if self.0.is_ours() && !self.0.is_closed() {
             self.0.stop(EXIT_FLUSH);
         }
     }
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(body);
-    spawned.map(drop).map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start a thread: {error}")))
+/// Runs at the end of a thread, however it ends.
+struct OnExit<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnExit<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 pub(crate) fn random() -> Result<[u8; 16]> {

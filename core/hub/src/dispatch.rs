@@ -1,41 +1,62 @@
 //! Takes due deliveries, makes their attempts, and settles what came of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidings_proto::config::Route;
 use tidings_proto::delivery::{AttemptOutcome, Attempted, Category, DeliveryState, Next, RetryPolicy, next};
+use tidings_proto::time::StoreMillis;
 use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, sign};
-use tidings_store::{Delivery, Done, Durability, Lease, Op, Settle};
+use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Lease, Op, Settle};
 use tokio::task::JoinSet;
 
 use crate::background::commit;
 use crate::core::{Core, millis};
-use crate::error::Result;
+use crate::error::{Error, ErrorCode, Result};
 use crate::failpoint;
 use crate::plan;
 use crate::sender::{Attempt, Sent};
 
-/// Leases what is due, as far as there are free slots, and starts its attempts.
-pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>) {
+/// A lease outlives its attempt by at least this, for recording what came of it.
+const SETTLE_TIME: Duration = Duration::from_secs(10);
+/// How long a store that fails is left alone before the outcome of an attempt is given to it once more.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Leases what is due `now`, as far as there are free slots, and starts its attempts. Says how many.
+pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: StoreMillis) -> usize {
     let free = (core.options.concurrency as usize).saturating_sub(in_flight.len());
-    let Ok(limit) = u32::try_from(free) else { return };
-    if limit == 0 {
-        return;
+    let limit = u32::try_from(free).unwrap_or(u32::MAX);
+    if limit == 0 || core.is_closed() {
+        return 0;
     }
-    let now = core.timeline.now();
-    let lease = Lease { worker: core.worker, now, until: now + millis(core.options.delivery_lease), limit };
-    let Some(done) = commit(core, Durability::Process, vec![Op::Lease(lease)]).await else { return };
-    for delivery in done.into_iter().flat_map(|done| if let Done::Leased(leased) = done { leased } else { Vec::new() })
-    {
+    let length = core.options.delivery_lease.max(core.options.attempt_timeout.saturating_add(SETTLE_TIME));
+    let until = core.timeline.now().saturating_add(millis(length));
+    let lease = Lease { worker: core.worker, now, until, limit };
+    let Some(done) = commit(core, Durability::Process, vec![Op::Lease(lease)]).await else { return 0 };
+    let leased = done.into_iter().flat_map(|done| if let Done::Leased(leased) = done { leased } else { Vec::new() });
+    let leased: Vec<Delivery> = leased.collect();
+    if core.is_closed() {
+        // The hub closed meanwhile: what it fires by that, and all else, waits for the next start.
+        let back =
+            |delivery: &Delivery| settled(core, delivery, DeliveryState::Retrying, delivery.new.due, None, false);
+        if !leased.is_empty() {
+            commit(core, Durability::Process, leased.iter().map(back).collect()).await;
+        }
+        return 0;
+    }
+    let count = leased.len();
+    for delivery in leased {
         let core = Arc::clone(core);
-        in_flight.spawn(async move { attempt(&core, delivery).await });
+        in_flight.spawn(async move { attempt(&core, delivery, until).await });
     }
+    count
 }
 
 /// One attempt of one delivery, from the lease to its end.
-async fn attempt(core: &Arc<Core>, delivery: Delivery) {
-    let started = core.timeline.now();
-    let sent = if started >= delivery.new.deadline {
+async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
+    // No attempt begins at or after the deadline.
+    let in_time = core.timeline.now() < delivery.new.deadline;
+    let sent = if !in_time {
         Sent::Failed(Category::Deadline)
     } else {
         match prepare(core, &delivery) {
@@ -47,8 +68,11 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery) {
         }
     };
     failpoint::hit("after_post_before_ack");
-    let attempts = delivery.attempts + 1;
-    let attempted = Attempted { attempts, first_attempt_at: delivery.new.created_at, deadline: delivery.new.deadline };
+    let attempted = Attempted {
+        attempts: delivery.attempts + u32::from(in_time),
+        first_attempt_at: delivery.new.created_at,
+        deadline: delivery.new.deadline,
+    };
     let has_successor = !delivery.new.fallback.0.is_empty();
     let policy = RetryPolicy {
         attempt_ms: u64::try_from(core.options.attempt_timeout.as_millis()).unwrap_or(u64::MAX),
@@ -62,14 +86,15 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery) {
     };
     let now = core.timeline.now();
     let random = core.random().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()));
-    settle(core, &delivery, next(&policy, &attempted, outcome, now, core.timeline.wall(), random)).await;
+    let next = next(&policy, &attempted, outcome, now, core.timeline.wall(), random);
+    settle(core, consequences(core, &delivery, next, in_time), until).await;
 }
 
 /// The request of one attempt: the stored bytes, signed anew with the attempt's own timestamp.
 fn prepare(core: &Core, delivery: &Delivery) -> Result<Attempt> {
     let route = plan::read(&delivery.new.route)?.pop();
     let Some(Route { endpoint: Some(endpoint), secret, headers, .. }) = route else {
-        return Err(crate::Error::new(crate::ErrorCode::Internal, "the stored route has no endpoint"));
+        return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
     };
     let timestamp = core.timeline.wall().div_euclid(1_000);
     let mut all = vec![
@@ -77,8 +102,7 @@ fn prepare(core: &Core, delivery: &Delivery) -> Result<Attempt> {
         (TIMESTAMP_HEADER.to_owned(), timestamp.to_string()),
     ];
     let own = secret.map(|secret| Secret::parse(secret.expose())).transpose();
-    let own =
-        own.map_err(|fault| crate::Error::new(crate::ErrorCode::Internal, format!("the stored secret: {fault}")))?;
+    let own = own.map_err(|fault| Error::new(ErrorCode::Internal, format!("the stored secret: {fault}")))?;
     if let Some(secret) = own.or_else(|| core.options.default_secret.clone()) {
         let signature = sign(&[secret], &delivery.new.event_id, timestamp, &delivery.new.body);
         all.push((SIGNATURE_HEADER.to_owned(), signature));
@@ -87,39 +111,64 @@ fn prepare(core: &Core, delivery: &Delivery) -> Result<Attempt> {
     Ok(Attempt { endpoint, headers: all, body: delivery.new.body.clone() })
 }
 
-/// Commits what became of the delivery; with the end of one route goes the start of the next.
-async fn settle(core: &Core, delivery: &Delivery, next: Next) {
+fn settled(
+    core: &Core,
+    delivery: &Delivery,
+    state: DeliveryState,
+    due: StoreMillis,
+    error: Option<Category>,
+    counts: bool,
+) -> Op {
+    Op::Settle(Box::new(Settle {
+        id: delivery.new.id,
+        token: delivery.token,
+        state,
+        due,
+        counts,
+        error: error.map(|category| category.as_str().to_owned()),
+        at: core.timeline.now(),
+    }))
+}
+
+/// What is to be committed after an attempt: with the end of one route goes the start of the next. `counts`: there was
+/// an attempt.
+fn consequences(core: &Core, delivery: &Delivery, next: Next, counts: bool) -> Vec<Op> {
     let now = core.timeline.now();
-    let settle = |state, due, error: Option<Category>| {
-        Op::Settle(Box::new(Settle {
-            id: delivery.new.id,
-            token: delivery.token,
-            state,
-            due,
-            counts: true,
-            error: error.map(|category| category.as_str().to_owned()),
-            at: now,
-        }))
-    };
-    let ops = match next {
-        Next::Delivered => vec![settle(DeliveryState::Delivered, now, None)],
-        Next::RetryAt { at, category } => vec![settle(DeliveryState::Retrying, at, Some(category))],
+    let settled = |state, due, error| settled(core, delivery, state, due, error, counts);
+    match next {
+        Next::Delivered => vec![settled(DeliveryState::Delivered, now, None)],
+        Next::RetryAt { at, category } => vec![settled(DeliveryState::Retrying, at, Some(category))],
+        // Dead or expired: a route that is still in time takes over.
         Next::Final { state, category, .. } => match plan::successor(core, &delivery.new) {
-            Ok(Some(successor)) if state == DeliveryState::Dead => {
-                vec![settle(DeliveryState::Superseded, now, Some(category)), Op::Enqueue(Box::new(successor))]
+            Ok(Some(successor)) => {
+                vec![settled(DeliveryState::Superseded, now, Some(category)), Op::Enqueue(Box::new(successor))]
             }
-            Ok(_) => {
+            Ok(None) => {
                 tracing::warn!(delivery = %delivery.new.id, state = state.as_str(), %category, "a delivery is given up");
-                vec![settle(state, now, Some(category))]
+                vec![settled(state, now, Some(category))]
             }
             Err(error) => {
                 tracing::error!(delivery = %delivery.new.id, %error, "the next route is lost");
-                vec![settle(state, now, Some(category))]
+                vec![settled(state, now, Some(category))]
             }
         },
-    };
-    // A lost lease or a failing store changes nothing here: the delivery comes up again, with the same id and bytes.
-    if commit(core, Durability::Disk, ops).await.is_some() {
-        core.work.notify_one();
+    }
+}
+
+/// Commits what became of a delivery, as long as the lease lasts: what is not recorded is sent again, with the same id
+/// and bytes.
+async fn settle(core: &Core, ops: Vec<Op>, until: StoreMillis) {
+    loop {
+        match core.committer.submit(Commit::new(Durability::Disk, ops.clone())).await {
+            Ok(Ok(_)) => return core.work.notify_one(),
+            Ok(Err(CommitError::Refused(refused))) => {
+                tracing::info!(%refused, "the outcome of an attempt came too late to count");
+                return;
+            }
+            Ok(Err(CommitError::Store(_))) if !core.is_closed() && core.timeline.now() < until => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            Ok(Err(CommitError::Store(_))) | Err(_) => return,
+        }
     }
 }

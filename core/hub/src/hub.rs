@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidings_proto::stream::{Cursor, StreamId};
-use tidings_store::{Claimed, DeliveryState, DeliverySummary, MemoryStore, Store, StreamKey, Subject};
+use tidings_store::{DeliveryState, DeliverySummary, MemoryStore, Store, StreamInfo, StreamKey, Subject};
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::call::{BeginCall, Call};
@@ -23,6 +23,8 @@ use crate::tail::Tail;
 enum Place {
     Memory,
     Sqlite(std::path::PathBuf),
+    /// In a store that the caller brought.
+    Given,
 }
 
 /// The entry point: one store, and the threads that serve it.
@@ -61,8 +63,12 @@ pub struct Stats {
     pub refused: u64,
     /// Groups that failed.
     pub failures: u64,
+    /// Ends of calls that came after another end and were dropped: the first one wins.
+    pub late: u64,
     /// The last group failed: events wait in memory.
     pub failing: bool,
+    /// Bytes of events that wait for the store.
+    pub buffered: u64,
 }
 
 impl fmt::Debug for Hub {
@@ -83,17 +89,22 @@ impl Hub {
     }
 
     /// A hub at `url` that reads time from `clock`.
+    ///
+    /// Nothing is touched before the first use: no file, no thread. An error is about the arguments.
     pub fn with_clock(url: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let place = parse_url(url)?;
+        options.validate()?;
         let inner = HubInner { place, options, clock, state: Mutex::new(State::New) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A hub over a store of the caller's, open at once.
+    /// A hub over a store of the caller's, open at once. In a forked child it answers
+    /// [`Forked`](ErrorCode::Forked): the store is the parent's.
     pub fn over(store: Arc<dyn Store>, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
+        options.validate()?;
         let core = Core::start(store, options.clone(), Arc::clone(&clock))?;
         let state = Mutex::new(State::Open(Guard(core)));
-        Ok(Self { inner: Arc::new(HubInner { place: Place::Memory, options, clock, state }) })
+        Ok(Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, state }) })
     }
 
     /// Opens the store now, so that what is wrong with it is told here and not at first use.
@@ -109,6 +120,7 @@ impl Hub {
             State::Open(_) | State::New => {}
         }
         let store: Arc<dyn Store> = match &self.inner.place {
+            Place::Given => return Err(Error::forked()),
             Place::Memory => Arc::new(MemoryStore::new()),
             Place::Sqlite(path) => {
                 let mut options = SqliteOptions::new(path);
@@ -138,19 +150,39 @@ impl Hub {
         let key = StreamKey::new(scope, name);
         check_key(&key)?;
         let core = self.core()?;
-        let claimed = Claimed { stream: StreamId(core.random()?), epoch: 1, claim: 1, next_seq: 0 };
-        let owned = Arc::new(Owned::new(key, core.worker, claimed, true));
+        let owned = Owned::unborn(key, core.worker, StreamId(core.random()?), Arc::clone(&core.unborn));
         Ok(Writer { core, owned })
     }
 
     /// A tail after a cursor's text, whatever the stream's name, if the stream belongs to `scope`. Malformed, unknown
     /// and foreign cursors are all the same error, `unknown_cursor`.
+    ///
+    /// The stream of a writer of this process is known from [`new_writer`](Self::new_writer) on, before its first commit:
+    /// a client may come back with a cursor that was sent at once.
     pub fn resume(&self, scope: &str, cursor: &str) -> Result<Tail> {
         let unknown = || Error::new(ErrorCode::UnknownCursor, "no such place in this scope");
         let cursor = Cursor::parse(cursor).map_err(|_| unknown())?;
         let core = self.core()?;
-        let info =
-            core.store.stream_by_id(cursor.stream)?.filter(|info| info.key.scope == scope).ok_or_else(unknown)?;
+        let find = || core.store.stream_by_id(cursor.stream).map(|info| info.filter(|info| info.key.scope == scope));
+        if let Some(info) = find()? {
+            return Tail::start(core, info, After::Cursor(cursor));
+        }
+        if let Some(owned) = core.unborn.find(cursor.stream).filter(|owned| owned.key.scope == scope) {
+            let info = StreamInfo {
+                id: owned.id,
+                key: owned.key.clone(),
+                epoch: 1,
+                claim: owned.claim,
+                owned: true,
+                owner_gone: false,
+                earliest: 0,
+                next_seq: 0,
+                closed_at: None,
+            };
+            return Tail::start_unborn(core, owned, info, After::Cursor(cursor));
+        }
+        // It may have been born in between.
+        let info = find()?.ok_or_else(unknown)?;
         Tail::start(core, info, After::Cursor(cursor))
     }
 
@@ -174,6 +206,9 @@ impl Hub {
         use std::sync::atomic::Ordering::Relaxed;
         let state = lock(&self.inner.state);
         let State::Open(guard) = &*state else { return Stats::default() };
+        if !guard.0.is_ours() {
+            return Stats::default();
+        }
         let (committer, counters) = (&guard.0.committer, &guard.0.committer.counters);
         Stats {
             groups: counters.groups.load(Relaxed),
@@ -181,17 +216,24 @@ impl Hub {
             lost: counters.lost.load(Relaxed),
             refused: counters.refused.load(Relaxed),
             failures: counters.failures.load(Relaxed),
+            late: guard.0.late.load(Relaxed),
             failing: committer.failing(),
+            buffered: committer.buffered() as u64,
         }
     }
 
     /// Ends calls of this process as `failed`, reason `shutdown`, commits what is buffered, lets attempts in flight end,
-    /// and closes the store. Takes at most about `deadline`, blocking; says whether all was done by then. Later use is
-    /// an error of code `closed`. A hub that was never used closes at once.
+    /// and closes the store. Takes at most about `deadline`, blocking; says whether all was done by then. Attempts that
+    /// are not done after three quarters of it are cut, and come up again at the next start, as do the deliveries of the
+    /// calls just ended. Tails and whoever waits for a call's end get an error of code `closed`, as does any later use. A
+    /// hub that was never used closes at once.
+    ///
+    /// Called by a waker on a thread of the hub's own, it only starts the closing, and answers `false`.
     pub fn close(&self, deadline: Duration) -> bool {
         let state = std::mem::replace(&mut *lock(&self.inner.state), State::Closed);
         match state {
             State::Open(guard) if guard.0.is_ours() => {
+                guard.0.close_door();
                 crate::call::shut_down(&guard.0);
                 guard.0.stop(deadline)
             }

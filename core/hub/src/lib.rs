@@ -19,6 +19,7 @@ mod plan;
 mod sender;
 mod stream;
 mod tail;
+mod unborn;
 
 pub use call::{BeginCall, Call, Ended};
 pub use clock::{Clock, SystemClock};

@@ -1,6 +1,7 @@
 //! Tells tails that their stream has grown.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
@@ -12,7 +13,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one tail waits on.
+/// What one tail waits on. Wakers are woken and dropped outside the lock: both may run a host's code, which may come
+/// straight back.
 #[derive(Default)]
 pub(crate) struct Signal {
     raised: AtomicBool,
@@ -22,26 +24,34 @@ pub(crate) struct Signal {
 impl Signal {
     /// Says that there may be something new. Cheap when the tail has not come back since the last time.
     pub(crate) fn raise(&self) {
-        if !self.raised.swap(true, Ordering::AcqRel)
-            && let Some(waker) = lock(&self.waker).take()
+        if self.raised.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let waker = lock(&self.waker).take();
+        if let Some(waker) = waker
+            && catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err()
         {
-            waker.wake();
+            // Whose waker it is must not decide whether the writer thread lives.
+            tracing::error!("a waker panicked");
         }
     }
 
-    /// Forgets what was raised so far; call before looking, so that what comes during the look is not lost.
+    /// Forgets what was raised so far; call before looking, so that what comes during the look is not lost. What was
+    /// raised before is seen by that look: hence a swap, which is ordered after the raise.
     pub(crate) fn reset(&self) {
-        self.raised.store(false, Ordering::Release);
+        self.raised.swap(false, Ordering::AcqRel);
     }
 
     /// Waits for the next raise. `false`: one came since the reset, look again.
     pub(crate) fn register(&self, waker: &Waker) -> bool {
-        *lock(&self.waker) = Some(waker.clone());
-        if self.raised.load(Ordering::Acquire) {
-            lock(&self.waker).take();
-            return false;
+        let before = lock(&self.waker).replace(waker.clone());
+        drop(before);
+        if !self.raised.load(Ordering::Acquire) {
+            return true;
         }
-        true
+        let unused = lock(&self.waker).take();
+        drop(unused);
+        false
     }
 }
 
@@ -53,23 +63,21 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// A signal that is raised whenever the stream grows, until it is dropped.
+    /// A signal that is raised whenever the stream grows, until [`unwatch`](Self::unwatch).
     pub(crate) fn watch(&self, stream: StreamId) -> Arc<Signal> {
         let signal = Arc::new(Signal::default());
-        let mut waiting = lock(&self.waiting);
-        let signals = waiting.entry(stream).or_default();
-        signals.retain(|signal| signal.strong_count() > 0);
-        signals.push(Arc::downgrade(&signal));
         self.count.fetch_add(1, Ordering::AcqRel);
+        lock(&self.waiting).entry(stream).or_default().push(Arc::downgrade(&signal));
         signal
     }
 
-    /// The watcher of that stream is gone.
-    pub(crate) fn unwatch(&self, stream: StreamId) {
+    /// The watcher of that stream with this signal is gone.
+    pub(crate) fn unwatch(&self, stream: StreamId, signal: &Arc<Signal>) {
         self.count.fetch_sub(1, Ordering::AcqRel);
         let mut waiting = lock(&self.waiting);
         if let Some(signals) = waiting.get_mut(&stream) {
-            signals.retain(|signal| signal.strong_count() > 0);
+            // By identity: whoever raises it right now holds it too.
+            signals.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(signal)));
             if signals.is_empty() {
                 waiting.remove(&stream);
             }
@@ -92,7 +100,7 @@ impl Notifier {
         }
     }
 
-    /// Another process has committed something: everybody looks.
+    /// Another process has committed something, or the hub closes: everybody looks.
     pub(crate) fn all(&self) {
         if !self.any() {
             return;

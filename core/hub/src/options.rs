@@ -6,7 +6,9 @@ use tidings_proto::address;
 use tidings_proto::config::ConfigLimits;
 use tidings_proto::route::UndeliverablePolicy;
 use tidings_proto::stream::Retention;
-use tidings_proto::webhook::Secret;
+use tidings_proto::webhook::{HeaderPolicy, Secret};
+
+use crate::error::{Error, ErrorCode, Result};
 
 /// Options of a hub.
 #[derive(Clone, Debug)]
@@ -34,16 +36,47 @@ pub struct Options {
     pub secret_key: Option<[u8; 32]>,
     /// How long one attempt may take: name lookup, connection, request and response.
     pub attempt_timeout: Duration,
-    /// Attempts in flight at a time.
+    /// Attempts in flight at a time, over all endpoints and principals. That many endpoints that hang therefore hold up
+    /// all others for an [`attempt_timeout`](Self::attempt_timeout).
     pub concurrency: u32,
     /// A worker that has not been heard of for this long counts as gone. It is heard of every third of this.
     pub worker_lease: Duration,
-    /// How long a delivery stays with a worker that does not answer.
+    /// How long a delivery stays with a worker that does not answer. Never shorter than an attempt may take, and some
+    /// seconds to record what came of it.
     pub delivery_lease: Duration,
     /// How long finished deliveries and ended calls stay readable.
     pub keep_finished: Duration,
     /// How long a committed outcome is waited for before the result is returned without it.
     pub outcome_wait: Duration,
+}
+
+/// Less does not hold one event of a usual size.
+const MIN_BUFFER_BYTES: usize = 1_024;
+/// Less would write to the store all the time.
+const MIN_WORKER_LEASE: Duration = Duration::from_secs(1);
+
+impl Options {
+    /// Checks that every option can take effect.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`] naming the first option that cannot, and the rule.
+    pub fn validate(&self) -> Result<()> {
+        let rules = [
+            (self.buffer_bytes >= MIN_BUFFER_BYTES, "buffer_bytes: at least 1,024"),
+            (self.concurrency > 0, "concurrency: at least 1"),
+            (!self.attempt_timeout.is_zero(), "attempt_timeout: longer than nothing"),
+            (self.worker_lease >= MIN_WORKER_LEASE, "worker_lease: at least 1 s"),
+        ];
+        if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
+            return Err(Error::new(ErrorCode::InvalidArgument, rule));
+        }
+        let bad = |field: &str, fault: &dyn std::fmt::Display| {
+            Error::new(ErrorCode::InvalidArgument, format!("{field}: {fault}"))
+        };
+        self.address.validate().map_err(|fault| bad("address", &fault))?;
+        let headers = HeaderPolicy { allow: self.header_names.clone() };
+        headers.validate().map_err(|fault| bad("header_names", &fault))
+    }
 }
 
 impl Default for Options {

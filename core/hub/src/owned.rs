@@ -1,21 +1,23 @@
 //! One writer's numbering of one stream, in memory, ahead of the store.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidings_proto::stream::{CursorPrefix, MAX_SEQ, StreamId};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{Chunk, ChunkBuilder, CommitError, Durability, Identity, Op, Refused, StreamKey, WorkerId};
 use tokio::sync::oneshot;
 
+use crate::committer::Committer;
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
+use crate::unborn::Unborn;
 
 /// A chunk is sealed when it holds this many events: reading from inside one skips at most this many.
 const CHUNK_EVENTS: u32 = 1_024;
-/// A chunk is sealed when it weighs this much.
-const CHUNK_BYTES: usize = 256 << 10;
+/// The longest type and identity of an event, in bytes.
+pub(crate) const MAX_LABEL_BYTES: usize = 65_535;
 
 /// The end of a writer: what is committed in the same atomic step as its last events.
 pub(crate) struct End {
@@ -29,10 +31,30 @@ pub(crate) struct End {
 /// What the committer takes from a writer for one commit.
 pub(crate) struct Taken {
     pub(crate) create: bool,
+    /// Events and tombstones, in order and without holes.
     pub(crate) chunks: Vec<Chunk>,
     /// Committed with the chunks or not at all.
     pub(crate) ops: Vec<Op>,
     pub(crate) end: Option<End>,
+}
+
+impl Taken {
+    /// How many events it holds; those that were given up are none.
+    pub(crate) fn events(&self) -> u64 {
+        self.chunks.iter().filter(|chunk| chunk.data.is_some()).map(|chunk| u64::from(chunk.count)).sum()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.iter().map(weight).sum()
+    }
+}
+
+/// A place in a writer's work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    next_seq: u64,
+    /// The end belongs to it.
+    end: bool,
 }
 
 pub(crate) struct Owned {
@@ -41,17 +63,20 @@ pub(crate) struct Owned {
     pub(crate) worker: WorkerId,
     pub(crate) claim: u32,
     pub(crate) prefix: CursorPrefix,
+    /// The stream is a call's: it ends with the call and in no other way.
+    pub(crate) of_call: bool,
     numbering: Mutex<Numbering>,
     /// The number after the last committed event.
     committed: AtomicU64,
+    /// Where the stream is known until its first commit.
+    unborn: Option<Arc<Unborn>>,
 }
 
 struct Numbering {
     next_seq: u64,
     /// The store does not know the stream yet.
     create: bool,
-    /// Given up while the store was down: stands before everything in `sealed`.
-    lost: Option<(u64, u32)>,
+    /// Waiting for the store, oldest first: packed events, and tombstones over those that were given up.
     sealed: VecDeque<Chunk>,
     open: ChunkBuilder,
     open_first: u64,
@@ -60,69 +85,91 @@ struct Numbering {
     /// Committed in the same step as the events appended so far.
     ops: Vec<Op>,
     end: Option<End>,
+    /// An end was handed over, and is committed.
+    ends: bool,
+    ended: bool,
     /// No more appends: closed, or closing.
     closed: bool,
     /// The store refused this writer for good.
     dead: Option<Refused>,
 }
 
-/// What an append came to.
-pub(crate) struct Appended {
-    pub(crate) seq: u64,
-    /// Bytes it added to what is buffered.
-    pub(crate) bytes: usize,
-    /// The committer has to be told.
-    pub(crate) enqueue: bool,
-}
-
 impl Owned {
-    pub(crate) fn new(key: StreamKey, worker: WorkerId, claimed: tidings_store::Claimed, create: bool) -> Self {
+    /// A writer of a stream that the store knows.
+    pub(crate) fn new(key: StreamKey, worker: WorkerId, claimed: tidings_store::Claimed, of_call: bool) -> Self {
+        Self::with(key, worker, claimed, of_call, None)
+    }
+
+    /// A writer of a stream that its first commit creates; until then it is found in `unborn`.
+    pub(crate) fn unborn(key: StreamKey, worker: WorkerId, id: StreamId, unborn: Arc<Unborn>) -> Arc<Self> {
+        let claimed = tidings_store::Claimed { stream: id, epoch: 1, claim: 1, next_seq: 0 };
+        let owned = Arc::new(Self::with(key, worker, claimed, false, Some(Arc::clone(&unborn))));
+        unborn.add(&owned);
+        owned
+    }
+
+    fn with(
+        key: StreamKey,
+        worker: WorkerId,
+        claimed: tidings_store::Claimed,
+        of_call: bool,
+        unborn: Option<Arc<Unborn>>,
+    ) -> Self {
         Self {
             id: claimed.stream,
             key,
             worker,
             claim: claimed.claim,
             prefix: CursorPrefix::new(claimed.stream, claimed.epoch, claimed.claim),
+            of_call,
             numbering: Mutex::new(Numbering {
                 next_seq: claimed.next_seq,
-                create,
-                lost: None,
+                create: unborn.is_some(),
                 sealed: VecDeque::new(),
                 open: ChunkBuilder::default(),
                 open_first: claimed.next_seq,
                 queued: false,
                 ops: Vec::new(),
                 end: None,
+                ends: false,
+                ended: false,
                 closed: false,
                 dead: None,
             }),
             committed: AtomicU64::new(claimed.next_seq),
+            unborn,
         }
     }
 
-    /// Numbers one event and keeps it for the committer. Copies the payload once, into the chunk that will be stored.
+    /// Numbers one event and hands it to the committer. Copies the payload once, into the chunk that will be stored.
     pub(crate) fn append(
-        &self,
+        self: &Arc<Self>,
+        committer: &Committer,
         kind: &str,
         payload: &[u8],
         time: UnixMillis,
         identity: Option<&Identity>,
-    ) -> Result<Appended> {
-        lock(&self.numbering).append(kind, payload, time, identity)
+    ) -> Result<u64> {
+        let mut n = lock(&self.numbering);
+        let seq = n.append(committer, kind, payload, time, identity)?;
+        self.hand_over(&mut n, committer);
+        Ok(seq)
     }
 
     /// Numbers one event whose commit carries operations that depend on it. `ops` is asked with the event's number.
     pub(crate) fn append_with(
-        &self,
+        self: &Arc<Self>,
+        committer: &Committer,
         kind: &str,
         payload: &[u8],
         time: UnixMillis,
         ops: impl FnOnce(u64) -> Vec<Op>,
-    ) -> Result<Appended> {
+    ) -> Result<u64> {
         let mut n = lock(&self.numbering);
-        let appended = n.append(kind, payload, time, None)?;
-        n.ops.extend(ops(appended.seq));
-        Ok(appended)
+        let seq = n.append(committer, kind, payload, time, None)?;
+        n.ops.extend(ops(seq));
+        self.hand_over(&mut n, committer);
+        Ok(seq)
     }
 
     /// Closes the stream for appending and answers the number that the last event will get, if there is to be one.
@@ -134,24 +181,38 @@ impl Owned {
         Ok(n.next_seq)
     }
 
-    /// Ends a sealed stream: `last` is appended, and `end` committed, in the same step as the close.
-    pub(crate) fn finish(&self, last: Option<(&str, &[u8], UnixMillis)>, end: End) -> Appended {
+    /// Ends a sealed stream: `last` is appended, and `end` committed, in the same step as the close. Answers the number
+    /// of `last`.
+    pub(crate) fn finish(
+        self: &Arc<Self>,
+        committer: &Committer,
+        last: Option<(&str, &[u8], UnixMillis)>,
+        end: End,
+    ) -> u64 {
         let mut n = lock(&self.numbering);
-        let before = n.open.weight();
-        let mut seq = n.next_seq;
+        let (before, seq) = (n.open.weight(), n.next_seq);
         if let Some((kind, payload, time)) = last {
             // Only a payload of over 4 GiB does not fit; the stream then ends without it rather than not at all.
             if n.open.push(kind, payload, time, None) {
                 n.next_seq += 1;
             } else {
-                seq = n.next_seq;
+                tracing::error!(stream = %self.id, "the last event is too large; the stream ends without it");
             }
         }
-        let bytes = n.open.weight() - before;
+        committer.added(n.open.weight() - before);
         n.closed = true;
         n.end = Some(end);
-        let enqueue = !std::mem::replace(&mut n.queued, true);
-        Appended { seq, bytes, enqueue }
+        n.ends = true;
+        self.hand_over(&mut n, committer);
+        seq
+    }
+
+    /// Tells the committer that there is work. Under the lock, so that whoever sees an event's number and then asks for
+    /// a commit gets one that holds the event.
+    fn hand_over(self: &Arc<Self>, n: &mut Numbering, committer: &Committer) {
+        if !std::mem::replace(&mut n.queued, true) {
+            committer.enqueue(self);
+        }
     }
 
     /// The number the next event gets.
@@ -164,9 +225,15 @@ impl Owned {
         n.closed || n.dead.is_some()
     }
 
-    /// The number after the last committed event.
-    pub(crate) fn committed(&self) -> u64 {
-        self.committed.load(Ordering::Acquire)
+    /// What a flush has to wait for.
+    pub(crate) fn target(&self) -> Target {
+        let n = lock(&self.numbering);
+        Target { next_seq: n.next_seq, end: n.ends }
+    }
+
+    /// Whether everything up to there is committed.
+    pub(crate) fn reached(&self, target: Target) -> bool {
+        self.committed.load(Ordering::Acquire) >= target.next_seq && (!target.end || lock(&self.numbering).ended)
     }
 
     /// Why the store refused this writer for good, if it did.
@@ -174,93 +241,129 @@ impl Owned {
         lock(&self.numbering).dead.clone()
     }
 
+    /// Whether the store does not know the stream yet and may still come to.
+    pub(crate) fn is_unborn(&self) -> bool {
+        let n = lock(&self.numbering);
+        n.create && n.dead.is_none()
+    }
+
     /// Everything not yet committed, for one commit. The committer gives it back on failure.
-    pub(crate) fn take(&self, wall: UnixMillis) -> Taken {
+    pub(crate) fn take(&self) -> Taken {
         let mut n = lock(&self.numbering);
         n.queued = false;
         n.pack();
-        let lost = n.lost.take().map(|(first, count)| Chunk::lost(first, count, wall));
-        let chunks = lost.into_iter().chain(n.sealed.drain(..)).collect();
-        Taken { create: n.create, chunks, ops: std::mem::take(&mut n.ops), end: n.end.take() }
+        Taken {
+            create: n.create,
+            chunks: std::mem::take(&mut n.sealed).into(),
+            ops: std::mem::take(&mut n.ops),
+            end: n.end.take(),
+        }
     }
 
     /// The commit of what was taken is done.
     pub(crate) fn done(&self, taken: &Taken) {
+        if taken.create || taken.end.is_some() {
+            let mut n = lock(&self.numbering);
+            n.create = false;
+            n.ended |= taken.end.is_some();
+        }
         if taken.create {
-            lock(&self.numbering).create = false;
+            self.known();
         }
         if let Some(last) = taken.chunks.last() {
             self.committed.store(last.end(), Ordering::Release);
         }
     }
 
-    /// The store failed: what was taken stands first again.
-    pub(crate) fn give_back(&self, taken: Taken) -> bool {
-        let mut n = lock(&self.numbering);
-        for chunk in taken.chunks.into_iter().rev() {
-            match chunk.data {
-                Some(_) => n.sealed.push_front(chunk),
-                None => n.lost = Some((chunk.first_seq, chunk.count)),
-            }
+    /// Whether there is such a stream is the store's to say from here on.
+    fn known(&self) {
+        if let Some(unborn) = &self.unborn {
+            unborn.remove(self.id);
         }
+    }
+
+    /// The store failed: what was taken stands first again, before what was appended or given up since.
+    pub(crate) fn give_back(self: &Arc<Self>, committer: &Committer, taken: Taken) {
+        let mut n = lock(&self.numbering);
+        let mut sealed: VecDeque<Chunk> = taken.chunks.into();
+        sealed.append(&mut n.sealed);
+        n.sealed = sealed;
         n.ops.splice(0..0, taken.ops);
         if n.end.is_none() {
             n.end = taken.end;
         }
-        !std::mem::replace(&mut n.queued, true)
+        self.hand_over(&mut n, committer);
     }
 
     /// The store refused this writer for good. Answers the bytes and events that are dropped with it.
     pub(crate) fn refuse(&self, refused: Refused) -> (usize, u64) {
+        self.known();
         let mut n = lock(&self.numbering);
         n.dead = Some(refused);
         n.pack();
-        let dropped = n
-            .sealed
-            .drain(..)
-            .fold((0, 0), |(bytes, events), chunk| (bytes + chunk.weight() as usize, events + u64::from(chunk.count)));
-        n.lost = None;
-        dropped
+        let dropped = n.sealed.drain(..).filter(|chunk| chunk.data.is_some());
+        dropped.fold((0, 0), |(bytes, events), chunk| (bytes + weight(&chunk), events + u64::from(chunk.count)))
     }
 
-    /// Gives up the oldest buffered events, so that a failing store does not take all memory: a tombstone stands for
-    /// them. Answers bytes and events given up.
+    /// The time of the oldest events that may be given up, if there are some.
+    pub(crate) fn oldest(&self) -> Option<UnixMillis> {
+        let mut n = lock(&self.numbering);
+        n.oldest().and_then(|at| n.sealed.get(at)).map(|chunk| chunk.last_time)
+    }
+
+    /// Gives up the oldest events that wait for the store, so that one that fails does not take all memory: one tombstone
+    /// stands for them and those given up before. Answers bytes and events given up.
     pub(crate) fn give_up_oldest(&self) -> (usize, u64) {
         let mut n = lock(&self.numbering);
-        if n.sealed.is_empty() {
-            n.pack();
+        let Some(at) = n.oldest() else { return (0, 0) };
+        let Some(chunk) = n.sealed.remove(at) else { return (0, 0) };
+        let mut lost = Chunk::lost(chunk.first_seq, chunk.count, chunk.last_time);
+        // What is before it is a tombstone, or it would have been the oldest; what is after it may be one.
+        for neighbour in [at.checked_sub(1), Some(at)].into_iter().flatten().rev() {
+            let Some(other) = n.sealed.get(neighbour).filter(|other| other.data.is_none()) else { continue };
+            if let Some(count) = lost.count.checked_add(other.count) {
+                lost = Chunk::lost(lost.first_seq.min(other.first_seq), count, lost.last_time.max(other.last_time));
+                n.sealed.remove(neighbour);
+            }
         }
-        let Some(chunk) = n.sealed.pop_front() else { return (0, 0) };
-        let (first, count) = n.lost.unwrap_or((chunk.first_seq, 0));
-        n.lost = Some((first, count.saturating_add(chunk.count)));
-        (chunk.weight() as usize, u64::from(chunk.count))
+        let at = n.sealed.partition_point(|other| other.first_seq < lost.first_seq);
+        n.sealed.insert(at, lost);
+        (weight(&chunk), u64::from(chunk.count))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if self.numbering.get_mut().is_ok_and(|n| n.create) {
+            self.known();
+        }
     }
 }
 
 impl Numbering {
     fn append(
         &mut self,
+        committer: &Committer,
         kind: &str,
         payload: &[u8],
         time: UnixMillis,
         identity: Option<&Identity>,
-    ) -> Result<Appended> {
+    ) -> Result<u64> {
         self.writable()?;
         if self.next_seq > MAX_SEQ {
             return Err(Error::new(ErrorCode::TooLarge, "the stream has used up its sequence numbers"));
         }
         let before = self.open.weight();
         if !self.open.push(kind, payload, time, identity) {
-            return Err(Error::new(ErrorCode::TooLarge, "type and identity are at most 65,535 bytes, a payload 4 GiB"));
+            return Err(too_large());
         }
-        let bytes = self.open.weight() - before;
+        committer.added(self.open.weight() - before);
         let seq = self.next_seq;
         self.next_seq += 1;
-        if self.open.count() >= CHUNK_EVENTS || self.open.weight() >= CHUNK_BYTES {
+        if self.open.count() >= CHUNK_EVENTS || self.open.weight() >= committer.chunk_bytes() {
             self.pack();
         }
-        let enqueue = !std::mem::replace(&mut self.queued, true);
-        Ok(Appended { seq, bytes, enqueue })
+        Ok(seq)
     }
 
     fn writable(&self) -> Result<()> {
@@ -279,6 +382,26 @@ impl Numbering {
             self.sealed.push_back(chunk);
         }
     }
+
+    /// Where the oldest events stand that may be given up. What a stream ends with is kept: it is what readers wait for,
+    /// and no more of them come while the store fails than there were open streams.
+    fn oldest(&mut self) -> Option<usize> {
+        if self.sealed.iter().all(|chunk| chunk.data.is_none()) {
+            self.pack();
+        }
+        let last = self.end.is_some().then_some(self.next_seq);
+        self.sealed.iter().position(|chunk| chunk.data.is_some() && Some(chunk.end()) != last)
+    }
+}
+
+/// What is wrong with an event that does not fit into its stored form.
+pub(crate) fn too_large() -> Error {
+    let rule = format!("type and identity are at most {MAX_LABEL_BYTES} bytes, a payload less than 4 GiB");
+    Error::new(ErrorCode::TooLarge, rule)
+}
+
+fn weight(chunk: &Chunk) -> usize {
+    usize::try_from(chunk.weight()).unwrap_or(usize::MAX)
 }
 
 /// The operations that commit what was taken.

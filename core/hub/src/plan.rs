@@ -94,7 +94,7 @@ fn deliverable(core: &Core, route: &Route) -> bool {
 }
 
 /// Routes as the store keeps them: a config of nothing else, which holds their secrets.
-pub(crate) fn seal(routes: Vec<Route>) -> Sealed {
+fn seal(routes: Vec<Route>) -> Sealed {
     Sealed(NotificationConfig { routes, timeout_ms: None }.to_json().into())
 }
 
@@ -125,29 +125,38 @@ pub(crate) fn outcome_event(ended: &Ended<'_>) -> String {
     out
 }
 
-/// The delivery of the same firing over the next route, when `delivery`'s own route is given up. `None`: there is none.
+/// The delivery of the same firing over the next route, when `delivery`'s own route is given up. `None`: there is none
+/// that could still take it.
+///
+/// A route's `deadlineMs` and the 24 hours count from the firing. That is when the first route's delivery was enqueued;
+/// from the third route on it is when the one before was, as the store keeps no more: later by the minutes that a route
+/// with a successor gets.
 pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<NewDelivery>> {
     let mut routes = read(&delivery.fallback)?;
+    let now = core.timeline.now();
+    let own_limit = read(&delivery.route).ok().and_then(|mut own| own.pop()).and_then(|own| own.deadline_ms);
+    // Without a limit of the route's own the deadline is the firing's.
+    let last = if own_limit.is_none() { delivery.deadline } else { deadline(delivery.created_at, None, None) };
     while !routes.is_empty() {
         let route = routes.remove(0);
-        if !deliverable(core, &route) {
+        let until = deadline(delivery.created_at, None, route.deadline_ms).min(last);
+        if until <= now || !deliverable(core, &route) {
             continue;
         }
         let (start, end) = (delivery.route_at.0 as usize, delivery.route_at.1 as usize);
         let (Some(before), Some(after)) = (delivery.body.get(..start), delivery.body.get(end..)) else {
             return Err(Error::new(ErrorCode::Internal, "the stored body does not hold its route"));
         };
-        let id = serde_json_string(&route.id);
+        let id = json_string(&route.id);
         let body = [before, id.as_bytes(), after].concat();
-        let now = core.timeline.now();
         return Ok(Some(NewDelivery {
             id: DeliveryId(core.random()?),
             route_id: route.id.clone(),
             route_at: route_span(&body, &route.id),
             body: body.into(),
             due: now,
-            deadline: deadline(now, None, route.deadline_ms)
-                .min(delivery.created_at + tidings_proto::delivery::MAX_LIFETIME_MS as i64),
+            deadline: until,
+            created_at: now,
             route: seal(vec![route]),
             fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
             ..delivery.clone()
@@ -168,7 +177,7 @@ pub(crate) fn read(sealed: &Sealed) -> Result<Vec<Route>> {
 }
 
 /// The JSON text of a route id, which is visible ASCII.
-fn serde_json_string(id: &str) -> String {
+fn json_string(id: &str) -> String {
     let mut out = String::with_capacity(id.len() + 2);
     out.push('"');
     for letter in id.chars() {

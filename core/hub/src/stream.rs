@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
-use crate::owned::{Appended, End, Owned};
+use crate::owned::{End, MAX_LABEL_BYTES, Owned, too_large};
 use crate::tail::Tail;
 
 /// Answers when the end of a writer is committed, or why it was not.
@@ -47,8 +47,8 @@ pub struct Read {
     pub ended: bool,
 }
 
-/// A stream, by its key. Cheap; touches the store only when used. The stream itself comes to be with its first append
-/// or claim.
+/// A stream, by its key (scope and name, at most 1,024 bytes each). Cheap; touches the store only when used. The stream
+/// itself comes to be with its first append or claim.
 #[derive(Clone)]
 pub struct Stream {
     pub(crate) core: Arc<Core>,
@@ -70,9 +70,14 @@ impl Stream {
         &self.key
     }
 
-    /// Appends events that any process may append to (shared), numbered inside the commit. Returns the number of the
-    /// first once they are committed. On a stream that a writer has claimed, the writer is fenced.
+    /// Appends at least one event, numbered inside the commit, so that any process may (shared). Returns the number of
+    /// the first once they are committed. On a stream that a writer has claimed, the writer is fenced.
+    ///
+    /// A future that is dropped before it is done may still append: what it gave to the writer thread is not taken back.
     pub async fn append(&self, events: Vec<NewEvent>, durability: Durability) -> Result<u64> {
+        if events.is_empty() {
+            return Err(Error::new(ErrorCode::InvalidArgument, "events: at least one"));
+        }
         self.append_and(events, false, durability).await
     }
 
@@ -82,6 +87,9 @@ impl Stream {
     }
 
     async fn append_and(&self, events: Vec<NewEvent>, close: bool, durability: Durability) -> Result<u64> {
+        if !events.iter().all(fits) {
+            return Err(too_large());
+        }
         let new_id = StreamId(self.core.random()?);
         let now = self.core.timeline.now();
         let op = Op::AppendShared(AppendShared { key: self.key.clone(), new_id, events, close, now });
@@ -110,8 +118,8 @@ impl Stream {
         Ok(self.core.store.stream(&self.key)?)
     }
 
-    /// Reads committed events. A stream that does not exist reads as empty from the start, and as gap `unknown` from
-    /// anywhere else.
+    /// Reads committed events. A stream that does not exist reads as empty from the start (its cursor then names no
+    /// stream and opens nothing); from anywhere else it is an error of code `unknown_cursor`.
     pub fn read(&self, after: After, limits: ReadLimits) -> Result<Read> {
         self.core.alive()?;
         let info = self.core.store.stream(&self.key)?;
@@ -196,14 +204,24 @@ impl Writer {
     /// `lost`). While the store works, more than it can take is refused as `congested`.
     pub fn append(&self, kind: &str, payload: &[u8], identity: Option<&Identity>) -> Result<u64> {
         self.make_room()?;
-        let appended = self.owned.append(kind, payload, self.core.timeline.wall(), identity)?;
-        self.hand_over(&appended);
-        Ok(appended.seq)
+        let time = self.core.timeline.wall();
+        self.owned.append(&self.core.committer, kind, payload, time, identity)
+    }
+
+    /// Like [`append`](Self::append), for one who can wait no longer: where that answers `congested`, the oldest buffered
+    /// events become a tombstone (gap `lost`).
+    pub fn append_giving_up(&self, kind: &str, payload: &[u8], identity: Option<&Identity>) -> Result<u64> {
+        self.core.alive()?;
+        if self.core.committer.full() {
+            self.core.committer.give_up();
+        }
+        let time = self.core.timeline.wall();
+        self.owned.append(&self.core.committer, kind, payload, time, identity)
     }
 
     /// The text of the cursor of a reader that has the event `seq` and all before it.
     pub fn cursor_after(&self, seq: u64) -> String {
-        self.owned.prefix.cursor(seq + 1)
+        self.owned.prefix.cursor(seq.saturating_add(1))
     }
 
     /// The text of the cursor of a reader that has everything numbered so far.
@@ -221,29 +239,31 @@ impl Writer {
         self.owned.closed()
     }
 
-    /// Closes the stream after the last event, without waiting. Closing twice is an error of code `closed`.
+    /// Closes the stream after the last event, without waiting. Closing twice is an error of code `closed`. The stream of
+    /// a call ends with the call only.
     pub fn close(&self) -> Result<()> {
-        self.end(None, Vec::new(), Durability::Process).map(drop)
+        self.end(None).map(drop)
     }
 
     /// Appends one last event and closes the stream, in one commit; returns its number without waiting.
     pub fn append_and_close(&self, kind: &str, payload: &[u8]) -> Result<u64> {
-        self.end(Some((kind, payload)), Vec::new(), Durability::Process).map(|(seq, _)| seq)
+        if !fits_stored(kind, payload.len(), 0) {
+            return Err(too_large());
+        }
+        self.end(Some((kind, payload)))
     }
 
-    /// Closes the stream with an optional last event; `ops` are committed in the same step. The receiver answers when.
-    pub(crate) fn end(
-        &self,
-        last: Option<(&str, &[u8])>,
-        ops: Vec<Op>,
-        durability: Durability,
-    ) -> Result<(u64, EndReply)> {
+    fn end(&self, last: Option<(&str, &[u8])>) -> Result<u64> {
         self.core.alive()?;
+        if self.owned.of_call {
+            return Err(Error::new(ErrorCode::InvalidArgument, "close: the stream of a call ends with the call"));
+        }
         self.owned.seal()?;
-        Ok(self.end_sealed(last, ops, durability))
+        Ok(self.end_sealed(last, Vec::new(), Durability::Process).0)
     }
 
-    /// Like [`end`](Self::end), for a stream that is sealed already.
+    /// Closes a stream that is sealed, with an optional last event; `ops` are committed in the same step. The receiver
+    /// answers when that is done.
     pub(crate) fn end_sealed(
         &self,
         last: Option<(&str, &[u8])>,
@@ -253,24 +273,13 @@ impl Writer {
         let (reply, receiver) = oneshot::channel();
         let wall = self.core.timeline.wall();
         let last = last.map(|(kind, payload)| (kind, payload, wall));
-        let appended = self.owned.finish(last, End { ops, durability, reply });
-        self.hand_over(&appended);
-        (appended.seq, receiver)
-    }
-
-    fn hand_over(&self, appended: &Appended) {
-        self.core.committer.added(appended.bytes);
-        if appended.enqueue {
-            self.core.committer.enqueue(&self.owned);
-        }
+        (self.owned.finish(&self.core.committer, last, End { ops, durability, reply }), receiver)
     }
 
     /// Appends one event; `ops`, asked with its number, are committed with it or not at all.
     pub(crate) fn append_with(&self, kind: &str, payload: &[u8], ops: impl FnOnce(u64) -> Vec<Op>) -> Result<u64> {
         self.make_room()?;
-        let appended = self.owned.append_with(kind, payload, self.core.timeline.wall(), ops)?;
-        self.hand_over(&appended);
-        Ok(appended.seq)
+        self.owned.append_with(&self.core.committer, kind, payload, self.core.timeline.wall(), ops)
     }
 
     /// Whether one more event may be buffered; gives up old ones for it when the store is down.
@@ -281,32 +290,39 @@ impl Writer {
             if !committer.failing() {
                 return Err(Error::new(ErrorCode::Congested, "more events are buffered than the hub may hold"));
             }
-            committer.give_up(&self.owned);
+            committer.give_up();
         }
         Ok(())
     }
 
-    /// Waits until everything appended before is committed, and with [`Durability::Disk`] until it survives power loss.
+    /// Waits until everything appended before, and a close, is committed, and with [`Durability::Disk`] until it survives power loss.
+    /// What was given up meanwhile is committed as a gap.
+    ///
+    /// While the store fails this answers `unavailable` within about a second, and the events stay buffered.
     pub async fn flush(&self, durability: Durability) -> Result<()> {
         self.core.alive()?;
-        let target = self.owned.next_seq();
-        if durability == Durability::Process && self.owned.committed() >= target {
+        let target = self.owned.target();
+        if durability == Durability::Process && self.owned.reached(target) {
             return Ok(());
         }
-        // The heartbeat is what gives the store something to sync when all else is committed already.
-        let ops = match durability {
-            Durability::Process => Vec::new(),
-            Durability::Disk => vec![self.core.heartbeat_op()],
-        };
-        self.core.commit(Commit::new(durability, ops)).await?;
+        self.core.committer.flush(durability).await.map_err(|_| Error::closed("hub"))??;
+        if self.owned.reached(target) {
+            return Ok(());
+        }
         match self.owned.refused() {
-            Some(refused) if self.owned.committed() < target => Err(refused.into()),
-            _ if self.owned.committed() < target => {
-                Err(Error::new(ErrorCode::Unavailable, "the store took a later commit but not these events"))
-            }
-            _ => Ok(()),
+            Some(refused) => Err(refused.into()),
+            None => Err(Error::new(ErrorCode::Unavailable, "the store took a later commit but not these events")),
         }
     }
+}
+
+/// Whether an event fits into its stored form.
+fn fits(event: &NewEvent) -> bool {
+    fits_stored(&event.kind, event.payload.len(), event.identity.as_ref().map_or(0, Bytes::len))
+}
+
+fn fits_stored(kind: &str, payload: usize, identity: usize) -> bool {
+    kind.len() <= MAX_LABEL_BYTES && identity <= MAX_LABEL_BYTES && u32::try_from(payload).is_ok()
 }
 
 /// A new event for [`Stream::append`], timed now by `core`'s clock.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidings_proto::stream::{Cursor, Gap, GapReason, Resume, StreamId};
-use tidings_store::{Event, ReadLimits, StreamInfo};
+use tidings_store::{Chunk, Event, Page, ReadLimits, StreamInfo};
 
 use crate::core::Core;
 use crate::error::Result;
 use crate::notify::Signal;
+use crate::owned::Owned;
 use crate::stream::{After, Read, resume};
 
 /// A reader that replays after a place and goes on live: no hole and no double at the join, for both come from the
@@ -24,6 +25,8 @@ pub struct Tail {
     next: u64,
     gap: Option<Gap>,
     ended: bool,
+    /// The stream's writer, while no commit has reached the stream.
+    unborn: Option<Arc<Owned>>,
     signal: Option<Arc<Signal>>,
 }
 
@@ -37,7 +40,15 @@ impl Tail {
             After::Cursor(cursor) if gap.is_none() => cursor.claim,
             _ => info.claim,
         };
-        Ok(Self { core, id: info.id, epoch: info.epoch, claim, next, gap, ended: false, signal: None })
+        let (id, epoch) = (info.id, info.epoch);
+        Ok(Self { core, id, epoch, claim, next, gap, ended: false, unborn: None, signal: None })
+    }
+
+    /// A tail of a stream that no commit has reached.
+    pub(crate) fn start_unborn(core: Arc<Core>, owned: Arc<Owned>, info: StreamInfo, after: After) -> Result<Self> {
+        let mut tail = Self::start(core, info, after)?;
+        tail.unborn = Some(owned);
+        Ok(tail)
     }
 
     /// Where the reader stands.
@@ -58,66 +69,110 @@ impl Tail {
         Ok(info.is_some_and(|info| info.owned && info.owner_gone && info.closed_at.is_none()))
     }
 
-    /// Reads what is committed, at most `limits`, without waiting.
+    /// Reads what is committed, about `limits` (whole stored chunks, see [`ReadLimits`]), without waiting. At most one
+    /// gap, which comes before the events.
     pub fn read(&mut self, limits: ReadLimits) -> Result<Read> {
         self.core.alive()?;
-        let mut gap = self.gap.take();
-        let mut events = Vec::new();
-        let Some(page) = self.core.store.read(self.id, self.next, limits)? else {
-            // Retention took the whole stream; what was told already stays told.
-            self.ended = true;
-            let gap = gap.or(Some(Gap::UNKNOWN));
-            return Ok(Read { gap, events, cursor: self.cursor(), head_seq: None, ended: true });
-        };
-        let info = &page.info;
-        if self.claim != info.claim {
-            self.follow(info, &mut gap)?;
+        if self.ended {
+            return Ok(self.answer(None, Vec::new(), None));
         }
+        let Some(mut page) = self.page(limits)? else {
+            if self.unborn.is_some() {
+                return Ok(self.answer(None, Vec::new(), None));
+            }
+            // Retention took the whole stream, or it never came to be; what was told already stays told.
+            self.ended = true;
+            let gap = self.gap.take().unwrap_or(Gap::UNKNOWN);
+            return Ok(self.answer(Some(gap), Vec::new(), None));
+        };
+        if self.claim != page.info.claim {
+            // A newer claim numbers the stream: if it began before the reader's place, events the reader has were taken back.
+            let first = self.core.store.next_claim_first(self.id, self.claim)?;
+            if first.is_some_and(|first| self.next > first) {
+                let earliest = page.info.earliest;
+                let Some(again) = self.core.store.read(self.id, earliest, limits)? else {
+                    self.ended = true;
+                    return Ok(self.answer(Some(Gap::UNKNOWN), Vec::new(), None));
+                };
+                page = again;
+                self.next = page.info.earliest;
+                self.gap = Some(told(GapReason::Regressed, self.next, &page.info));
+            }
+        }
+        // Nothing fails from here on, so a gap that is taken is told.
+        let info = &page.info;
+        self.claim = info.claim;
+        let mut gap = self.gap.take();
         if self.next < info.earliest {
-            gap.get_or_insert(told(GapReason::Evicted, info.earliest, info));
+            let reason = gap.map_or(GapReason::Evicted, |gap| gap.reason);
+            gap = Some(told(reason, info.earliest, info));
             self.next = info.earliest;
         }
-        for chunk in &page.chunks {
+        let events = self.take(&page.chunks, info, &mut gap);
+        self.ended = info.closed_at.is_some() && self.next >= info.next_seq;
+        Ok(self.answer(gap, events, info.next_seq.checked_sub(1)))
+    }
+
+    fn page(&mut self, limits: ReadLimits) -> Result<Option<Page>> {
+        let mut page = self.core.store.read(self.id, self.next, limits)?;
+        if page.is_none()
+            && let Some(owned) = &self.unborn
+        {
+            if owned.is_unborn() {
+                return Ok(None);
+            }
+            // Born since, or refused.
+            page = self.core.store.read(self.id, self.next, limits)?;
+        }
+        self.unborn = None;
+        Ok(page)
+    }
+
+    /// The events of the chunks from the reader's place on. Where some are missing the reader is told once: what comes
+    /// after that belongs to the next read, unless nothing was read before it.
+    fn take(&mut self, chunks: &[Chunk], info: &StreamInfo, gap: &mut Option<Gap>) -> Vec<Event> {
+        let mut events: Vec<Event> = Vec::new();
+        for chunk in chunks.iter().filter(|chunk| chunk.end() > info.earliest) {
             if chunk.end() <= self.next {
                 continue;
             }
-            if chunk.data.is_none() {
-                if gap.is_some() || !events.is_empty() {
-                    break; // one gap a read: this one is told by the next
-                }
-                gap = Some(told(GapReason::Lost, chunk.end(), info));
-                self.next = chunk.end();
+            let from = self.next;
+            events.extend(chunk.events().take(chunk.count as usize).filter(|event| event.seq >= from));
+            self.next = events.last().map_or(from, |event| event.seq + 1).max(from);
+            if self.next == chunk.end() {
                 continue;
             }
-            let before = self.next;
-            events.extend(chunk.events().filter(|event| event.seq >= before));
+            // A tombstone, or bytes that do not hold the events they should.
+            let goes_on = gap.is_some_and(|gap| gap.reason == GapReason::Lost && gap.earliest_seq == Some(self.next));
+            if !events.is_empty() || (gap.is_some() && !goes_on) {
+                break;
+            }
+            if chunk.data.is_some() {
+                tracing::error!(stream = %self.id, first = self.next, end = chunk.end(), "a stored chunk is damaged");
+            }
             self.next = chunk.end();
+            *gap = Some(told(GapReason::Lost, self.next, info));
         }
-        self.ended = info.closed_at.is_some() && self.next >= info.next_seq;
-        let head_seq = info.next_seq.checked_sub(1);
-        Ok(Read { gap, events, cursor: self.cursor(), head_seq, ended: self.ended })
+        events
     }
 
-    /// A newer claim numbers the stream: if it began before the reader's place, the events the reader has were taken back.
-    fn follow(&mut self, info: &StreamInfo, gap: &mut Option<Gap>) -> Result<()> {
-        if self.core.store.next_claim_first(self.id, self.claim)?.is_some_and(|first| self.next > first) {
-            *gap = Some(told(GapReason::Regressed, info.earliest, info));
-            self.next = info.earliest;
-        }
-        self.claim = info.claim;
-        Ok(())
+    fn answer(&self, gap: Option<Gap>, events: Vec<Event>, head_seq: Option<u64>) -> Read {
+        Read { gap, events, cursor: self.cursor(), head_seq, ended: self.ended }
     }
 
     /// The next batch: at least one event or a gap. `Ready(None)`: the stream is closed and everything was read.
-    /// The waker is woken when there is more.
+    /// The waker is woken when there is more, and when the hub closes.
     pub fn poll_next(&mut self, cx: &mut Context<'_>, limits: ReadLimits) -> Poll<Option<Result<Read>>> {
         self.poll_batch(cx.waker(), limits)
     }
 
-    pub(crate) fn poll_batch(&mut self, waker: &Waker, limits: ReadLimits) -> Poll<Option<Result<Read>>> {
+    fn poll_batch(&mut self, waker: &Waker, limits: ReadLimits) -> Poll<Option<Result<Read>>> {
         loop {
             if self.ended {
                 return Poll::Ready(None);
+            }
+            if let Err(error) = self.core.alive() {
+                return Poll::Ready(Some(Err(error)));
             }
             let signal = self.signal.get_or_insert_with(|| self.core.notifier.watch(self.id)).clone();
             signal.reset();
@@ -139,8 +194,11 @@ impl Tail {
 
 impl Drop for Tail {
     fn drop(&mut self) {
-        if self.signal.take().is_some() {
-            self.core.notifier.unwatch(self.id);
+        // In a forked child the lock may be held by a thread that is not there.
+        if let Some(signal) = self.signal.take()
+            && self.core.is_ours()
+        {
+            self.core.notifier.unwatch(self.id, &signal);
         }
     }
 }

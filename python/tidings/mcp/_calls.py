@@ -13,8 +13,9 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
-from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub
+from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub, UnavailableError
 from . import _wire
+from ._opening import opening_of
 from ._request import Request
 from ._sdk import error_dict, make_error
 from ._trouble import Trouble
@@ -23,6 +24,11 @@ _log: Final = logging.getLogger("tidings.mcp")
 
 _ACKNOWLEDGE_WITHIN: Final = 5.0
 """Seconds a client that reads nothing may hold up the start of its own tool."""
+
+_ACCEPT_WITHIN: Final = 10.0
+"""Seconds a config waits to be on disk, which is more than one process ever waits for another; then it is refused."""
+
+_NOT_ACCEPTED: Final = "a notificationConfig could not be accepted"
 
 
 class Stop(Enum):
@@ -158,10 +164,14 @@ class WatchedCall:
 
     async def _begin(self) -> Call | None:
         request = self._request
+        if not opening_of(self._hub).ready():
+            self._trouble.swallow(_NOT_ACCEPTED, UnavailableError("the store is not open"))
+            self._fail_with(_wire.config_not_stored())
+            return None
         try:
             # Not to be interrupted: a config on disk whose call nobody holds would end as `server_lost`.
             config = _wire.dumps(request.params[_wire.CONFIG])
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_ACCEPT_WITHIN, shield=True):
                 return await self._hub.begin_call(
                     config=config,
                     principal=self._principal,
@@ -171,13 +181,18 @@ class WatchedCall:
                     route_types=self._route_types,
                     timeout=self._timeout,
                 )
+            # The hub withdraws what it may yet store: a disk that does not answer has to be refused some time.
+            raise TimeoutError(f"the store did not answer within {_ACCEPT_WITHIN:g} s")
         except ConfigError as error:
             self._fail_with(_wire.config_rejected(json.loads(error.data_json)))
         except RecursionError:
             fault = {"path": "", "rule": "too_deep", "message": "notificationConfig nests too deep"}
             self._fail_with(_wire.config_rejected({"faults": [fault], "total": 1}))
+        except UnavailableError as error:
+            self._trouble.swallow(_NOT_ACCEPTED, error)  # the core told of the outage once
+            self._fail_with(_wire.config_not_stored())
         except Exception as error:
-            self._trouble.report("a notificationConfig could not be accepted", error)
+            self._trouble.report(_NOT_ACCEPTED, error)
             self._fail_with(_wire.config_not_stored())
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
@@ -11,11 +10,12 @@ import anyio
 from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessage
 from mcp.server.streamable_http import EventStore as SdkEventStore
 
-from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, Writer
+from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, TidingsError, UnavailableError, Writer, _port
 from . import _scoping, _sessions
+from ._opening import opening_of
 from ._replay import MESSAGE, OPENED, Replayed, gap_notice
 from ._resume import Resumer
-from ._sdk import is_final, substitute, wire_bytes
+from ._sdk import DUMP, DUMPED, is_final, substitute, wire_bytes
 from ._trouble import Trouble
 from ._unscoped import UnscopedStreams
 
@@ -28,13 +28,14 @@ _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
 
 _CATCH_UP: Final = 2.0
-"""Seconds a message waits for a store that is behind, before it is sent without being stored."""
+"""Seconds a message waits for a store that is behind, before others that were not stored yet are given up for it."""
 
 _PATIENCE: Final = 2.0
 """Seconds in all that a client which reads slowly may hold up the other calls of its session, for each stream."""
 
 _APPEND: Final = "an event could not be stored; it cannot be replayed"
 _REPLAY: Final = "a stream could not be replayed to its end"
+_NOT_OPEN: Final = UnavailableError("the store is not open")
 
 
 class EventStore(SdkEventStore):
@@ -46,6 +47,7 @@ class EventStore(SdkEventStore):
       stream live; the connection closes after the stream's final response;
     - an event id of another session, an unknown one or a malformed one replays nothing;
     - what retention has dropped is told by ``notifications/io.tidings/gap`` before the earliest message left;
+    - what had to be given up while the store was down is told in the same way, reason `lost`;
     - a client that does not read a stream holds up the rest of its session for at most 2 s: then that connection is
       closed, and the client resumes (clients of before 2025-11-25, which may not know how, are waited for);
     - no failure of the store is raised into the SDK, where it would end the session;
@@ -59,6 +61,7 @@ class EventStore(SdkEventStore):
 
     def __init__(self, hub: Hub, *, resume_front: bool = True) -> None:
         self._hub = hub
+        self._opening = opening_of(hub)
         self._trouble = Trouble()
         self._unscoped: UnscopedStreams | None = None
         self._resumer = Resumer(hub, self._trouble) if resume_front else None
@@ -75,6 +78,9 @@ class EventStore(SdkEventStore):
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Store a message of a session nobody named (see the class). Never raises."""
+        if not self._opening.ready():
+            self._trouble.swallow(_APPEND, _NOT_OPEN)
+            return ""
         try:
             return self._anonymous().store(stream_id, message)
         except Exception as error:
@@ -83,6 +89,9 @@ class EventStore(SdkEventStore):
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         """Replay a stream of a session nobody named, up to its head, and return its id for the SDK to go on with."""
+        if not self._opening.ready():
+            self._trouble.swallow(_REPLAY, _NOT_OPEN)
+            return None
         try:
             return await self._anonymous().replay(last_event_id, send_callback)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -105,12 +114,13 @@ class SessionEventStore(SdkEventStore):
     """The event store of one MCP session. Made by the SDK's transports through `EventStore`, or by `EventStore.scoped`."""
 
     __slots__ = (
-        "_answered",
+        "_behind",
         "_close_sse_stream",
         "_hub",
         "_is_full",
         "_lagging",
         "_opened",
+        "_opening",
         "_owner",
         "_scope",
         "_tails",
@@ -122,6 +132,7 @@ class SessionEventStore(SdkEventStore):
         self, hub: Hub, session_id: str, trouble: Trouble, close_sse_stream: Callable[[str], None] | None = None
     ) -> None:
         self._hub = hub
+        self._opening = opening_of(hub)
         self._scope = _sessions.scope_of(session_id)
         self._owner: _sessions.Owner | None = None
         self._trouble = trouble
@@ -129,8 +140,8 @@ class SessionEventStore(SdkEventStore):
         # Open streams by the SDK's stream id; a request id used again after its final response opens a fresh one.
         self._writers: dict[str, Writer] = {}
         self._opened = 0
-        # Streams whose final response may not be committed yet.
-        self._answered: deque[Writer] = deque(maxlen=8)
+        # The store did not catch up within the time one message waits: the next ones do not wait as well.
+        self._behind = False
         # Set by the SDK's transport: whether the connection of a stream takes no more messages for now.
         self._is_full: Callable[[str], bool] | None = None
         # Seconds that open streams may still hold up the session, by the SDK's stream id: those whose client knows how to
@@ -138,6 +149,7 @@ class SessionEventStore(SdkEventStore):
         self._lagging: dict[str, float] = {GET_STREAM_KEY: _PATIENCE}
         # The tail now following a stream, by the stream's own id.
         self._tails: dict[str, Tail] = {}
+        _port.attend()
 
     def owned_by(self, principal: str | None) -> None:
         """Say whose session it is (None: nobody's in particular); it is on record before the session's first event."""
@@ -149,10 +161,29 @@ class SessionEventStore(SdkEventStore):
         Takes microseconds, never blocks on the disk and never raises. After a failure the id is empty, which the
         SDK leaves off the wire: the client keeps its last good one.
         """
-        # The hot path of every message a server sends: no awaits, no locks, no formatting.
+        # The hot path of every message a server sends, in the middle of an open stream: no awaits, no locks, no
+        # formatting. Everything else goes the long way, also what went wrong here: nothing was appended then.
+        dump = DUMP.get(type(message))
+        if dump is not None:
+            try:
+                event_id = self._writers[stream_id].append(dump(message, **DUMPED))
+            except Exception:
+                event_id = await self._store(stream_id, message)  # tells what is wrong
+        else:
+            event_id = await self._store(stream_id, message)
+        if event_id and stream_id in self._lagging and self._is_full is not None and self._is_full(stream_id):
+            await self._let_go(stream_id)
+        if dump is None and stream_id not in self._writers and stream_id != GET_STREAM_KEY:
+            self._lagging.pop(stream_id, None)
+        return event_id
+
+    async def _store(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         try:
             writer = self._writers.get(stream_id)
             if writer is None:
+                if not self._opening.ready():
+                    self._trouble.swallow(_APPEND, _NOT_OPEN)
+                    return ""
                 writer = self._open(stream_id)
                 if message is None:
                     return await self._prime(stream_id, writer)
@@ -169,16 +200,7 @@ class SessionEventStore(SdkEventStore):
             final = stream_id != GET_STREAM_KEY and is_final(message)
             if final:
                 del self._writers[stream_id]
-                self._answered.append(writer)
-            try:
-                event_id = writer.append(payload, close=final)
-            except CongestedError:
-                event_id = await self._append_later(writer, payload, final)
-            if self._is_full is not None and stream_id in self._lagging and self._is_full(stream_id):
-                await self._let_go(stream_id)
-            if final:
-                self._lagging.pop(stream_id, None)
-            return event_id
+            return await self._append(writer, payload, final)
         except Exception as error:
             self._trouble.report(_APPEND, error)
             # A writer that failed is not used again: the next message starts a fresh stream, and who follows this one
@@ -211,22 +233,41 @@ class SessionEventStore(SdkEventStore):
         tool says nothing."""
         if stream_id != GET_STREAM_KEY:
             self._lagging[stream_id] = _PATIENCE
-        try:
-            return writer.append(b"{}", type=OPENED)
-        except CongestedError:
-            return await self._append_later(writer, b"{}", final=False, type=OPENED)
+        return await self._append(writer, b"{}", final=False, type=OPENED)
 
-    async def _append_later(self, writer: Writer, payload: bytes, final: bool, type: str = MESSAGE) -> str:
-        """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait."""
+    async def _append(self, writer: Writer, payload: bytes, final: bool, type: str = MESSAGE) -> str:
         try:
-            with anyio.move_on_after(_CATCH_UP):
-                await writer.flush()
             return writer.append(payload, type=type, close=final)
+        except CongestedError:
+            return await self._append_later(writer, payload, final, type)
+
+    async def _append_later(self, writer: Writer, payload: bytes, final: bool, type: str) -> str:
+        """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait.
+
+        A store that does not catch up is as good as down: what must be given up is told as a gap.
+        """
+        try:
+            if self._behind and not writer.congested:
+                self._behind = False
+            if not self._behind:
+                with anyio.move_on_after(_CATCH_UP):
+                    await self._caught_up(writer)
+                try:
+                    return writer.append(payload, type=type, close=final)
+                except CongestedError:
+                    self._behind = True
+            return writer.append(payload, type=type, close=final, give_up=True)
         except Exception as error:
             self._trouble.report(_APPEND, error)
             if final:
                 self._close(writer)
             return ""
+
+    async def _caught_up(self, writer: Writer) -> None:
+        try:
+            await writer.flush()
+        except TidingsError as error:
+            _log.debug("a stream of %s could not be flushed: %s", self._scope, error)  # the append finds out what holds
 
     def _open(self, stream_id: str) -> Writer:
         # The number makes the name one that the session has never had; the rest is for people, and bounded.
@@ -236,6 +277,8 @@ class SessionEventStore(SdkEventStore):
                 self._owner.record()
             except CongestedError:
                 pass  # with the session's next stream
+            except Exception as error:
+                self._trouble.report("the owner of a session could not be recorded", error)
         writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:_SHOWN]}")
         self._writers[stream_id] = writer
         return writer
@@ -246,9 +289,12 @@ class SessionEventStore(SdkEventStore):
         Returning None tells the SDK that there is nothing to go on with, so it closes the connection and does not
         register a second, racing path for the same messages. Never raises; ends when the client leaves.
         """
+        if not self._opening.ready():
+            self._trouble.swallow(_REPLAY, _NOT_OPEN)
+            return
         tail: Tail | None = None
         try:
-            tail = await self._resume(last_event_id)
+            tail = self._hub.resume(self._scope, last_event_id)
             self._take_over(tail)
             async for batch in tail.batches():
                 for item in batch:
@@ -268,16 +314,6 @@ class SessionEventStore(SdkEventStore):
         finally:
             if tail is not None:
                 self._leave(tail)
-
-    async def _resume(self, last_event_id: str) -> Tail:
-        try:
-            return self._hub.resume(self._scope, last_event_id)
-        except CursorError:
-            # A message goes out before it is committed, and its reader may be back before that too.
-            with anyio.move_on_after(_CATCH_UP):
-                for writer in (*self._writers.values(), *self._answered):
-                    await writer.flush()
-            return self._hub.resume(self._scope, last_event_id)
 
     def close(self) -> None:
         """Close the streams left open, when the session is over. Never raises."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 import anyio.lowlevel
-import anyio.to_thread
 from mcp.server.lowlevel.server import Server
 
-from .. import Hub
+from .. import ClosedError, Hub, _port
+from ._opening import opening_of
 from ._trouble import Trouble
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _GRACE: Final = 3.0
 """Seconds the open calls have at a shutdown to record it (the hub itself waits at most 2 for the disk)."""
+
+_FLUSH: Final = 2.0
+"""Seconds a server that goes down waits for what it said to be stored."""
 
 
 class Nursery:
@@ -109,7 +112,10 @@ class Nurseries:
         The hub is opened so that what a server that died left undone is done without waiting for a first call.
         """
         async with anyio.create_task_group() as tasks:
-            await self._open_hub()
+            _port.attend()
+            opening = opening_of(self._hub)
+            await opening.first()
+            tasks.start_soon(opening.go_on)
             nursery = Nursery(tasks)
             entry = (anyio.lowlevel.current_token(), state, nursery)
             self._open.append(entry)
@@ -119,10 +125,21 @@ class Nurseries:
                 await nursery.shut_down()
                 self._open.remove(entry)
                 tasks.cancel_scope.cancel()
+                if opening.is_open:
+                    await self._flush()
 
-    async def _open_hub(self) -> None:
+    async def _flush(self) -> None:
+        """Have everything on disk that was appended so far.
+
+        The end of the process is too late for it: uvicorn dies of the very signal that stopped it, so that nothing
+        registered for the end is called.
+        """
+        what = "the server goes down and its store does not take what is left, which is lost with the process"
         try:
-            await anyio.to_thread.run_sync(self._hub.open)
+            with anyio.fail_after(_FLUSH, shield=True):
+                # A commit that has to be on disk takes along everything before it, whosever it is.
+                await self._hub.new_writer("io.tidings", "flush").flush("disk")
+        except ClosedError:
+            pass  # it flushed when it was closed
         except Exception as error:
-            # The server serves without it; whatever needs the hub tries again and says so.
-            self._trouble.report("the hub could not be opened", error)
+            self._trouble.report(what, error)

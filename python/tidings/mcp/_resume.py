@@ -20,8 +20,9 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 from sse_starlette import EventSourceResponse
 
-from .. import CursorError, Event, Gap, Hub, Tail
+from .. import CursorError, Event, Gap, Hub, Tail, UnavailableError
 from . import _sessions
+from ._opening import opening_of
 from ._principals import principal_in
 from ._replay import MESSAGE, gap_text
 from ._trouble import Trouble
@@ -43,6 +44,8 @@ _LOOK: Final = 1.0
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
 """Seconds between the looks for an event that a living session may not have committed yet."""
+
+_NOT_SERVED: Final = "a stream could not be resumed from the store"
 
 _COMMENT: Final = b":\n\n"
 
@@ -89,6 +92,9 @@ class Resumer:
     async def find(self, session_id: str, last_event_id: str, principal: str | None) -> Resumption | None:
         """The stream `last_event_id` is of, after it, or None: the session or the event is not known, the session is
         somebody else's, or there is nothing and nobody left to say more. Never raises."""
+        if not opening_of(self._hub).ready():
+            self._trouble.swallow(_NOT_SERVED, UnavailableError("the store is not open"))
+            return None
         try:
             record = _sessions.look_up(self._hub, session_id)
             if record is None or record.principal != principal:
@@ -96,7 +102,7 @@ class Resumer:
             tail = await self._tail(session_id, last_event_id, record.alive)
             return None if tail is None else _start(tail, record.alive)
         except Exception as error:
-            self._trouble.report("a stream could not be resumed from the store", error)
+            self._trouble.report(_NOT_SERVED, error)
             return None
 
     async def _tail(self, session_id: str, last_event_id: str, alive: bool) -> Tail | None:

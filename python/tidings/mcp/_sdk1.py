@@ -9,6 +9,10 @@ from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, J
 
 _FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
 
+DUMPED: Final[dict[str, Any]] = {}
+DUMP: Final[dict[type, Any]] = {}
+"""Nothing goes the short way: all messages are of one type here, final responses too."""
+
 
 def wire_bytes(message: JSONRPCMessage) -> bytes:
     """The JSON text of a message, byte for byte what ``model_dump_json(by_alias=True, exclude_none=True)`` gives.

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from pydantic import ValidationError
 
 _FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
+
+DUMPED: Final[dict[str, Any]] = {"by_alias": True, "exclude_unset": True}
+"""How the legacy transport dumps a message for the wire."""
+
+DUMP: Final[dict[type, Callable[..., bytes]]] = {
+    kind: kind.__pydantic_serializer__.to_json for kind in (JSONRPCNotification, JSONRPCRequest)
+}
+"""What a server sends before a stream's final response, and how it becomes JSON (`wire_bytes`, looked up once)."""
 
 
 def wire_bytes(message: JSONRPCMessage) -> bytes:

@@ -48,7 +48,7 @@ class Owner:
             return
         if self._writer is None:
             self._writer = self._hub.new_writer(self._scope, _NAME)
-        self._writer.append(self._payload, type=_OWNER)
+        self._writer.append(self._payload, type=_OWNER, give_up=True)
         self._recorded = now
 
     def close(self, *, deleted: bool) -> None:
@@ -57,7 +57,7 @@ class Owner:
             return
         self._closed = True
         if deleted:
-            self._writer.append(b"{}", type=_DELETED, close=True)
+            self._writer.append(b"{}", type=_DELETED, close=True, give_up=True)
         else:
             self._writer.close()
 

@@ -22,6 +22,11 @@ class Trouble:
         """How many failures were swallowed since the start."""
         self._spoken: dict[str, float] = {}
 
+    def swallow(self, what: str, error: BaseException) -> None:
+        """Count `error`, of which an operator is told by somebody else."""
+        self.count += 1
+        _log.debug("%s: %s: %s", what, type(error).__name__, error)
+
     def report(self, what: str, error: BaseException) -> None:
         """Count `error`; log one line about `what`, at most one a minute."""
         self.count += 1

@@ -64,7 +64,7 @@ class UnscopedStreams:
         if final:
             stream.closed = True
             del self._open[stream_id]
-        stream.head = stream.writer.append(wire_bytes(message), close=final)
+        stream.head = stream.writer.append(wire_bytes(message), close=final, give_up=True)
         return stream.head
 
     async def replay(self, last_event_id: str, send_callback: EventCallback) -> str | None:
@@ -72,13 +72,7 @@ class UnscopedStreams:
         try:
             tail = self._hub.resume(self._scope, last_event_id)
         except CursorError:
-            # It may only not be committed yet.
-            for open_stream in tuple(self._open.values()):
-                await open_stream.writer.flush()
-            try:
-                tail = self._hub.resume(self._scope, last_event_id)
-            except CursorError:
-                return None
+            return None
         try:
             stream = self._known.get(tail.stream)
             if stream is None or stream.ambiguous:
@@ -107,7 +101,7 @@ class UnscopedStreams:
         writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:64]}")
         stream = _Stream(stream_id, writer, ambiguous=not primed or stream_id == GET_STREAM_KEY)
         if primed:
-            stream.head = writer.append(b"{}", type=OPENED)
+            stream.head = writer.append(b"{}", type=OPENED, give_up=True)
         self._open[stream_id] = stream
         self._known[writer.stream] = stream
         while len(self._known) > _REMEMBERED:

@@ -4,7 +4,12 @@
 //! so that a second lookup cannot change the verdict (DNS rebinding). No redirect is followed, no proxy of the
 //! environment is used, one deadline covers the whole exchange, and little of the response is read.
 
+#[cfg(test)]
+mod tests;
+
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,6 +23,7 @@ use tidings_proto::address::{self, Endpoint, Host};
 use tidings_proto::delivery::Category;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::error::Result;
@@ -31,6 +37,8 @@ const RESPONSE_HEADERS: usize = 64;
 const DRAIN_BYTES: usize = 64 << 10;
 /// The longest wait for that.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
+/// At most so many addresses of one name are tried: a name can have hundreds, and they belong to whoever owns it.
+const ADDRESSES: usize = 4;
 
 /// One request to make.
 pub(crate) struct Attempt {
@@ -50,27 +58,57 @@ pub(crate) enum Sent {
     Failed(Category),
 }
 
+type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
+/// Finds the addresses of a name.
+pub(crate) trait Resolve: Send + Sync + 'static {
+    fn lookup<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a>;
+}
+
+/// The operating system's resolver. It cannot be interrupted: a lookup that is given up holds a thread of the runtime's
+/// pool until the system gives it up too.
+struct System;
+
+impl Resolve for System {
+    fn lookup<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a> {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.map(|answer| answer.ip()).collect()) })
+    }
+}
+
 pub(crate) struct Sender {
     policy: address::Policy,
     timeout: Duration,
+    resolver: Box<dyn Resolve>,
     tls: OnceLock<Option<TlsConnector>>,
 }
 
 impl Sender {
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { policy: options.address.clone(), timeout: options.attempt_timeout, tls: OnceLock::new() })
+    pub(crate) fn new(options: &Options) -> Self {
+        Self::with_resolver(options, Box::new(System))
+    }
+
+    fn with_resolver(options: &Options, resolver: Box<dyn Resolve>) -> Self {
+        let (policy, timeout) = (options.address.clone(), options.attempt_timeout);
+        Self { policy, timeout, resolver, tls: OnceLock::new() }
     }
 
     /// Makes one attempt; always answers within the attempt's deadline.
     pub(crate) async fn send(&self, attempt: Attempt) -> Sent {
-        match tokio::time::timeout(self.timeout, self.exchange(attempt)).await {
-            Ok(Ok(sent)) => sent,
+        let start = Instant::now();
+        let exchange = timeout(self.timeout, self.exchange(attempt));
+        match exchange.await {
+            Ok(Ok((sent, rest))) => {
+                // The verdict stands, whatever the body does, and also when it has no time left.
+                let left = self.timeout.saturating_sub(start.elapsed());
+                let _ = timeout(left.min(DRAIN_TIME), rest.drain()).await;
+                sent
+            }
             Ok(Err(category)) => Sent::Failed(category),
             Err(_) => Sent::Failed(Category::Timeout),
         }
     }
 
-    async fn exchange(&self, attempt: Attempt) -> Result<Sent, Category> {
+    async fn exchange(&self, attempt: Attempt) -> Result<(Sent, Rest), Category> {
         let endpoint = Endpoint::parse(&attempt.endpoint, &self.policy).map_err(|_| Category::Denied)?;
         let stream = self.connect(&endpoint).await?;
         let request = request(&endpoint, attempt)?;
@@ -83,28 +121,35 @@ impl Sender {
         converse(stream, request).await
     }
 
-    /// Connects to one of the addresses that the endpoint's host has right now, after all of them were checked.
+    /// Connects to one of the addresses that the endpoint's host has right now, after all of them were checked. Several
+    /// addresses share the time, so that one that does not answer leaves some for the next.
     async fn connect(&self, endpoint: &Endpoint) -> Result<TcpStream, Category> {
-        let answers: Vec<IpAddr> = match endpoint.host() {
+        let start = Instant::now();
+        let mut answers: Vec<IpAddr> = match endpoint.host() {
             Host::Ip(ip) => vec![*ip],
-            Host::Name(name) => tokio::net::lookup_host((name.as_str(), endpoint.port()))
-                .await
-                .map_err(|_| Category::DnsError)?
-                .map(|answer| answer.ip())
-                .collect(),
+            Host::Name(name) => self.resolver.lookup(name, endpoint.port()).await.map_err(|_| Category::DnsError)?,
         };
+        if answers.is_empty() {
+            return Err(Category::DnsError);
+        }
         endpoint.check_answers(&answers, &self.policy).map_err(|_| Category::Denied)?;
-        let mut refused = Category::ConnectionRefused;
+        answers.truncate(ADDRESSES);
+        let mut category = Category::ConnectionRefused;
+        let mut left = u32::try_from(answers.len()).unwrap_or(u32::MAX);
         for ip in answers {
-            match TcpStream::connect(SocketAddr::new(ip, endpoint.port())).await {
-                Ok(stream) => {
+            let share = self.timeout.saturating_sub(start.elapsed()) / left.max(1);
+            left -= 1;
+            let connecting = TcpStream::connect(SocketAddr::new(ip, endpoint.port()));
+            match timeout_at(Instant::now() + share, connecting).await {
+                Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true); // only latency is at stake
                     return Ok(stream);
                 }
-                Err(error) => refused = failure(&error, Category::ConnectionRefused),
+                Ok(Err(error)) => category = failure(&error, Category::ConnectionRefused),
+                Err(_) => category = Category::Timeout,
             }
         }
-        Err(refused)
+        Err(category)
     }
 
     /// TLS with the platform's roots, made at the first `https` attempt: a host without certificates can still do
@@ -154,7 +199,7 @@ fn request(endpoint: &Endpoint, attempt: Attempt) -> Result<Request<Full<Bytes>>
 }
 
 /// One request and the head of its response over an open connection.
-async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Sent, Category>
+async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Sent, Rest), Category>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -164,26 +209,37 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|_| Category::ProtocolError)?;
-    let connection = tokio::spawn(connection);
-    let _guard = AbortOnDrop(connection.abort_handle());
-    let response = client
-        .send_request(request)
-        .await
-        .map_err(|error| if error.is_parse() { Category::ProtocolError } else { Category::ConnectionRefused })?;
+    let connection = AbortOnDrop(tokio::spawn(connection).abort_handle());
+    let response = client.send_request(request).await.map_err(|error| {
+        // hyper tells a head that is too large apart by its text only, unless its server is compiled in as well.
+        match error.is_parse() {
+            true if error.to_string().contains("too large") => Category::ResponseTooLarge,
+            true => Category::ProtocolError,
+            false => Category::ConnectionRefused,
+        }
+    })?;
     let status = response.status().as_u16();
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let _ = tokio::time::timeout(DRAIN_TIME, drain(response)).await; // the verdict stands, whatever the body does
-    Ok(Sent::Response { status, retry_after })
+    Ok((Sent::Response { status, retry_after }, Rest { response, connection }))
 }
 
-async fn drain(response: Response<Incoming>) {
-    let mut body = response.into_body();
-    let mut read = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        read += frame.data_ref().map_or(0, Bytes::len);
-        if read > DRAIN_BYTES {
-            return;
+/// What is left of an exchange once its verdict is known.
+struct Rest {
+    response: Response<Incoming>,
+    connection: AbortOnDrop,
+}
+
+impl Rest {
+    async fn drain(self) {
+        let mut body = self.response.into_body();
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > DRAIN_BYTES {
+                break;
+            }
         }
+        drop(self.connection);
     }
 }
 
@@ -196,9 +252,9 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn failure(error: &std::io::Error, otherwise: Category) -> Category {
+fn failure(error: &io::Error, otherwise: Category) -> Category {
     match error.kind() {
-        std::io::ErrorKind::TimedOut => Category::Timeout,
+        io::ErrorKind::TimedOut => Category::Timeout,
         _ => otherwise,
     }
 }

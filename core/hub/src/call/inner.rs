@@ -1,0 +1,303 @@
+//! One call of this process, from its row to its outcome.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidings_proto::config::NotificationConfig;
+use tidings_proto::firing::{self, Payload, raw_json};
+use tidings_proto::id::RequestId;
+use tidings_proto::trigger::{Outcome, Reason, Trigger};
+use tidings_proto::wire;
+use tidings_store::{CallOutcome, CallRecord, CommitError, Durability, Op, Refused};
+use tokio::sync::watch;
+
+use super::{Ended, bare, others};
+use crate::core::Core;
+use crate::error::{Error, ErrorCode, Result};
+use crate::notify::lock;
+use crate::plan;
+use crate::stream::{EndReply, Writer};
+
+/// `streaming` fires at most once in this many milliseconds for one call.
+const STREAMING_EVERY_MS: i64 = 1_000;
+/// How long a store that fails is left alone before an outcome is given to it once more.
+const AGAIN: Duration = Duration::from_millis(100);
+/// What a call that nobody holds any more failed with.
+const ABANDONED: &[u8] = br#"{"code":-32603,"message":"the server gave the call up without an answer"}"#;
+
+pub(crate) struct CallInner {
+    pub(super) core: Arc<Core>,
+    pub(super) record: CallRecord,
+    pub(super) config: NotificationConfig,
+    pub(super) request_id: RequestId,
+    pub(super) writer: Writer,
+    /// Its row is in the store.
+    begun: AtomicBool,
+    /// The one who sets this ends the call; everybody else waits.
+    ending: AtomicBool,
+    ended: watch::Sender<Option<Ended>>,
+    /// When `streaming` fired last.
+    streamed_at: AtomicI64,
+}
+
+/// How a call is to end, kept for when the first way to record it does not work.
+struct Ending {
+    outcome: Outcome,
+    reason: Option<Reason>,
+    /// The text of a result, or of an error.
+    payload: Option<(bool, Bytes)>,
+}
+
+impl Ending {
+    fn keep(ended: &firing::Ended<'_>) -> Self {
+        let payload = ended.payload.map(|payload| match payload {
+            Payload::Result(raw) => (false, Bytes::copy_from_slice(raw.get().as_bytes())),
+            Payload::Error(raw) => (true, Bytes::copy_from_slice(raw.get().as_bytes())),
+        });
+        Self { outcome: ended.outcome, reason: ended.reason, payload }
+    }
+
+    fn view(&self) -> firing::Ended<'_> {
+        let payload = self.payload.as_ref().and_then(|(is_error, text)| {
+            let raw = raw_json(text)?;
+            Some(if *is_error { Payload::Error(raw) } else { Payload::Result(raw) })
+        });
+        firing::Ended { outcome: self.outcome, reason: self.reason, payload }
+    }
+}
+
+impl CallInner {
+    pub(super) fn new(writer: Writer, record: CallRecord, config: NotificationConfig, request_id: RequestId) -> Self {
+        Self {
+            core: Arc::clone(&writer.core),
+            record,
+            config,
+            request_id,
+            writer,
+            begun: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            ended: watch::Sender::new(None),
+            streamed_at: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    pub(super) fn set_begun(&self) {
+        self.begun.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// Whether somebody has begun to end it.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn running(&self) -> Result<()> {
+        self.core.alive()?;
+        if self.is_ending() { Err(Error::new(ErrorCode::Ended, "the call has ended")) } else { Ok(()) }
+    }
+
+    pub(super) fn lists(&self, trigger: &Trigger) -> bool {
+        self.config.routes.iter().any(|route| route.triggers.contains(trigger))
+    }
+
+    pub(super) fn emit(&self, kind: &str, payload: &[u8]) -> Result<u64> {
+        self.running()?;
+        let now = self.core.timeline.now();
+        let last = self.streamed_at.load(Ordering::Relaxed);
+        let fires = self.lists(&Trigger::Streaming)
+            && now.saturating_sub(last) >= STREAMING_EVERY_MS
+            && self.streamed_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let emitted = if fires {
+            self.writer.append_with(kind, payload, |seq| self.ops_of(&Trigger::Streaming, seq))
+        } else {
+            self.writer.append(kind, payload, None)
+        };
+        if fires && emitted.is_err() {
+            self.streamed_at.store(last, Ordering::Relaxed); // nothing fired
+        }
+        emitted
+    }
+
+    fn plan(&self, trigger: &Trigger, ended: Option<firing::Ended<'_>>, seq: u64) -> Result<plan::Plan> {
+        let cursor = self.writer.cursor_after(seq);
+        plan::plan(&self.core, &self.record, &self.config, trigger, ended, Some((seq, &cursor)))
+    }
+
+    /// The deliveries of a trigger of the running call.
+    pub(super) fn ops_of(&self, trigger: &Trigger, seq: u64) -> Vec<Op> {
+        self.plan(trigger, None, seq).map(|plan| plan.ops).unwrap_or_else(|error| {
+            tracing::error!(call = %self.record.id, %trigger, %error, "a firing is lost");
+            Vec::new()
+        })
+    }
+
+    /// Ends the call, or hears how it ended.
+    pub(super) async fn end(self: &Arc<Self>, ending: &firing::Ended<'_>) -> Result<Ended> {
+        self.core.alive()?;
+        let started = self.start_end(ending);
+        let ended = self.wait_ended().await?;
+        let ours = started && ended.ours;
+        if !ours {
+            self.core.late.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Ended { ours, ..ended })
+    }
+
+    /// Starts to end the call, unless somebody has. Never waits; what follows runs on the background thread, so that it
+    /// comes to its end whoever stops waiting.
+    pub(super) fn start_end(self: &Arc<Self>, ending: &firing::Ended<'_>) -> bool {
+        if self.ending.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        // A writer that the store refused cannot carry the outcome: it is then committed beside it.
+        let handed = self.writer.owned.seal().ok().map(|seq| self.commit_end(ending, seq));
+        let (call, ending) = (Arc::clone(self), Ending::keep(ending));
+        self.core.spawn(async move { call.finish(&ending, handed).await });
+        true
+    }
+
+    /// Hands the end to the writer thread: the outcome's event, the close, the outcome and its deliveries, in one commit.
+    fn commit_end(&self, ending: &firing::Ended<'_>, seq: u64) -> (EndReply, Ended) {
+        let reason = ending.reason.map(|reason| reason.as_str().to_owned());
+        let row = CallOutcome { status: ending.outcome.as_str().to_owned(), reason: reason.clone() };
+        let mut ops = vec![Op::EndCall { id: self.record.id, outcome: row, at: self.core.timeline.now() }];
+        let mut undelivered = None;
+        match self.plan(&ending.outcome.trigger(), Some(*ending), seq) {
+            Ok(plan) => {
+                ops.extend(plan.ops);
+                undelivered = plan.undelivered;
+            }
+            Err(error) => {
+                tracing::error!(call = %self.record.id, %error, "the outcome is recorded without its deliveries")
+            }
+        }
+        let event = plan::outcome_event(ending);
+        let last = Some((wire::tidings::EVENT_OUTCOME, event.as_bytes()));
+        let (_, reply) = self.writer.end_sealed(last, ops, Durability::Disk);
+        (reply, Ended { outcome: ending.outcome, reason, ours: true, committed: false, undelivered })
+    }
+
+    /// Tells how the call ended as soon as that is known, and at the latest when the result cannot wait any longer.
+    async fn finish(self: Arc<Self>, ending: &Ending, handed: Option<(EndReply, Ended)>) {
+        let mut recorded = pin!(self.record(ending, handed));
+        let in_time = tokio::time::timeout(self.core.options.outcome_wait, recorded.as_mut()).await;
+        if let Ok(Some(ended)) = in_time {
+            return self.conclude(ended);
+        }
+        // The store did not take it in time, or the hub closes. The result must not wait for it.
+        let undelivered = plan::not_stored(&self.config, &ending.outcome.trigger());
+        self.conclude(Ended {
+            outcome: ending.outcome,
+            reason: ending.reason.map(|reason| reason.as_str().to_owned()),
+            ours: true,
+            committed: false,
+            undelivered,
+        });
+        if in_time.is_err()
+            && let Some(ended) = recorded.await
+        {
+            self.conclude(ended);
+        }
+    }
+
+    /// Waits until the outcome is in the store. `None`: the hub closes first.
+    async fn record(&self, ending: &Ending, handed: Option<(EndReply, Ended)>) -> Option<Ended> {
+        if let Some((reply, ended)) = handed {
+            match reply.await {
+                Ok(Ok(())) => return Some(Ended { committed: true, ..ended }),
+                Ok(Err(CommitError::Refused(Refused::Ended(outcome)))) => return Some(elsewhere(&outcome)),
+                // Somebody took or closed the call's stream, which must not keep the outcome back.
+                Ok(Err(CommitError::Refused(_))) => {}
+                Ok(Err(CommitError::Store(_))) | Err(_) => return None,
+            }
+        }
+        loop {
+            match others::end_record(&self.core, &self.record, &ending.view()).await {
+                Ok(undelivered) => {
+                    let reason = ending.reason.map(|reason| reason.as_str().to_owned());
+                    return Some(Ended { outcome: ending.outcome, reason, ours: true, committed: true, undelivered });
+                }
+                Err(CommitError::Refused(Refused::Ended(outcome))) => return Some(elsewhere(&outcome)),
+                Err(CommitError::Refused(refused)) => {
+                    tracing::error!(call = %self.record.id, %refused, "the outcome cannot be recorded");
+                    return None;
+                }
+                Err(CommitError::Store(_)) if self.core.is_closed() => return None,
+                Err(CommitError::Store(_)) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+    }
+
+    fn conclude(&self, ended: Ended) {
+        if ended.committed {
+            self.core.work.notify_one(); // there may be deliveries
+        }
+        self.ended.send_replace(Some(ended));
+    }
+
+    /// Another process ended the call.
+    pub(super) fn ended_elsewhere(&self, outcome: &CallOutcome) {
+        if !self.ending.swap(true, Ordering::SeqCst) {
+            let _ = self.writer.owned.seal(); // appends say so from here on
+            self.conclude(elsewhere(outcome));
+        }
+    }
+
+    pub(super) async fn wait_ended(&self) -> Result<Ended> {
+        if !self.core.is_ours() {
+            return Err(Error::forked());
+        }
+        let mut ended = self.ended.subscribe();
+        tokio::select! {
+            biased;
+            ended = ended.wait_for(Option::is_some) => {
+                ended.ok().and_then(|ended| ended.clone()).ok_or_else(|| Error::closed("call"))
+            }
+            () = self.core.gone() => Err(Error::closed("hub")),
+        }
+    }
+}
+
+impl Drop for CallInner {
+    fn drop(&mut self) {
+        // In a forked child the locks may be held by threads that are not there.
+        if !self.core.is_ours() {
+            return;
+        }
+        lock(&self.core.calls).remove(&self.record.id);
+        if !self.begun() || self.core.is_closed() || self.ending.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        tracing::warn!(call = %self.record.id, tool = self.record.tool, "a call was given up without an outcome: it failed");
+        let error = raw_json(ABANDONED).map(Payload::Error);
+        let ending = firing::Ended { payload: error, ..bare(Outcome::Failed, None) };
+        let handed = self.writer.owned.seal().ok().map(|seq| self.commit_end(&ending, seq));
+        let (core, record) = (Arc::clone(&self.core), self.record.clone());
+        self.core.spawn(async move {
+            let refused = match handed {
+                Some((reply, _)) => matches!(reply.await, Ok(Err(CommitError::Refused(_)))),
+                None => true,
+            };
+            if refused {
+                let _ = others::end_record(&core, &record, &bare(Outcome::Failed, None)).await; // or it ended elsewhere
+            }
+            core.work.notify_one();
+        });
+    }
+}
+
+fn elsewhere(outcome: &CallOutcome) -> Ended {
+    Ended {
+        outcome: Outcome::parse(&outcome.status).unwrap_or(Outcome::Failed),
+        reason: outcome.reason.clone(),
+        ours: false,
+        committed: true,
+        undelivered: None,
+    }
+}

@@ -1,0 +1,402 @@
+//! The sender against receivers that mean harm: raw TCP, scripted.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tidings_proto::address::{Network, Policy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// Ends a test that hangs; no test depends on how long anything takes.
+const HANG: Duration = Duration::from_secs(60);
+/// The limit of attempts that run into it.
+const SHORT: Duration = Duration::from_millis(150);
+
+fn options(timeout: Duration) -> Options {
+    Options {
+        attempt_timeout: timeout,
+        address: Policy {
+            allow_networks: vec![Network::parse("127.0.0.0/8").unwrap()],
+            allow_hosts: vec!["vouched.internal".to_owned()],
+            allow_http: true,
+            ..Policy::default()
+        },
+        ..Options::default()
+    }
+}
+
+fn attempt(endpoint: &str) -> Attempt {
+    let headers = vec![("webhook-id".to_owned(), "evt_1".to_owned())];
+    Attempt { endpoint: endpoint.to_owned(), headers, body: Bytes::from_static(b"{\"p\":1.0}") }
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let result = runtime.block_on(async { timeout(HANG, test).await.expect("this hangs") });
+    runtime.shutdown_background();
+    result
+}
+
+/// A server that does this with each connection, and how many there were.
+async fn server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> (String, Arc<AtomicUsize>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let connections = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(serve(stream));
+        }
+    });
+    (format!("127.0.0.1:{}", address.port()), count)
+}
+
+/// Reads the request, then writes these pieces, then waits for the sender to go.
+async fn answering(pieces: &'static [&'static [u8]]) -> String {
+    let serve = move |mut stream: TcpStream| async move {
+        let mut buffer = [0; 4_096];
+        let _ = stream.read(&mut buffer).await;
+        for piece in pieces {
+            let _ = stream.write_all(piece).await;
+            tokio::task::yield_now().await;
+        }
+        while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    };
+    format!("http://{}/", server(serve).await.0)
+}
+
+/// Repeats a piece after a head for as long as the sender takes it.
+async fn flooding(head: &'static [u8], piece: &'static [u8]) -> String {
+    let serve = move |mut stream: TcpStream| async move {
+        let _ = stream.read(&mut [0; 4_096]).await;
+        let _ = stream.write_all(head).await;
+        while stream.write_all(piece).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    format!("http://{}/", server(serve).await.0)
+}
+
+fn answered(status: u16) -> Sent {
+    Sent::Response { status, retry_after: None }
+}
+
+async fn send(endpoint: &str, timeout: Duration) -> Sent {
+    Sender::new(&options(timeout)).send(attempt(endpoint)).await
+}
+
+#[test]
+fn an_answer_and_its_retry_after() {
+    run(async {
+        let endpoint = answering(&[b"HTTP/1.1 429 x\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n"]).await;
+        let want = Sent::Response { status: 429, retry_after: Some("120".to_owned()) };
+        assert_eq!(send(&endpoint, HANG).await, want);
+        let endpoint = answering(&[b"HTTP/1.1 503 x\r\nretry-after: \xff\r\ncontent-length: 0\r\n\r\n"]).await;
+        assert_eq!(send(&endpoint, HANG).await, answered(503), "what is no text asks for nothing");
+    });
+}
+
+#[test]
+fn nobody_listens() {
+    run(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let sent = send(&format!("http://127.0.0.1:{port}/"), HANG).await;
+        assert_eq!(sent, Sent::Failed(Category::ConnectionRefused));
+    });
+}
+
+/// Every way to keep a sender waiting ends at the attempt's own limit.
+#[test]
+fn whoever_does_not_answer_is_left_at_the_limit() {
+    run(async {
+        let nothing = answering(&[]).await;
+        let half_a_head = answering(&[b"HTTP/1.1 200 OK\r\nx-a: b\r\n"]).await;
+        let half_a_line = answering(&[b"HTTP/1."]).await;
+        let informational = flooding(b"", b"HTTP/1.1 100 Continue\r\n\r\n").await;
+        let processing = flooding(b"", b"HTTP/1.1 102 Processing\r\nx-y: z\r\n\r\n").await;
+        let serve = async |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 4_096]).await;
+            for byte in b"HTTP/1.1 200 OK\r\nx-slow: ".iter().chain(std::iter::repeat(&b'z')) {
+                if stream.write_all(&[*byte]).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await; // the attack itself: a byte now and then
+            }
+        };
+        let loris = format!("http://{}/", server(serve).await.0);
+        let serve = async |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 16]).await;
+            tokio::time::sleep(HANG).await; // takes the connection, and no TLS
+        };
+        let tls_stall = format!("https://{}/", server(serve).await.0);
+        for endpoint in [nothing, half_a_head, half_a_line, informational, processing, loris] {
+            assert_eq!(send(&endpoint, SHORT).await, Sent::Failed(Category::Timeout), "{endpoint}");
+        }
+        let sender = Sender::new(&options(SHORT));
+        // A machine without certificates does not get as far.
+        let want = if sender.tls().is_some() { Category::Timeout } else { Category::TlsError };
+        assert_eq!(sender.send(attempt(&tls_stall)).await, Sent::Failed(want));
+    });
+}
+
+/// Once the status is there the verdict stands: the body decides nothing, and is not waited for beyond the limit.
+#[test]
+fn what_comes_after_the_status_changes_nothing() {
+    run(async {
+        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let chunk = b"5\r\nhello\r\n";
+        let cases = [
+            answering(&[b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345"]).await,
+            answering(&[b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n"]).await,
+            answering(&[b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"]).await,
+            answering(&[b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\n\x1f\x8b\xff\xff"])
+                .await,
+            answering(&[b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-trailer: 1\r\n"]).await,
+            flooding(head, chunk).await,
+            flooding(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 4_096]).await,
+            flooding(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"x-trailer: 1\r\n").await,
+        ];
+        let sends = cases.map(|endpoint| tokio::spawn(async move { (send(&endpoint, HANG).await, endpoint) }));
+        for sent in sends {
+            let (sent, endpoint) = sent.await.unwrap();
+            assert_eq!(sent, answered(200), "{endpoint}");
+        }
+    });
+}
+
+/// A body that goes on beyond the attempt's limit does not turn an answer into a timeout. On a busy machine the head may
+/// come too late for such a limit now and then, so one answer of many is enough.
+#[test]
+fn a_body_beyond_the_limit() {
+    run(async {
+        let endless = answering(&[b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345"]).await;
+        for _ in 0..50 {
+            if send(&endless, SHORT).await == answered(200) {
+                return;
+            }
+        }
+        panic!("never answered");
+    });
+}
+
+/// Reset after the head: the rest is lost, the answer is not.
+#[test]
+fn a_reset_after_the_head() {
+    run(async {
+        let (reset, resets) = tokio::sync::watch::channel(false);
+        let serve = move |mut stream: TcpStream| {
+            let mut resets = resets.clone();
+            async move {
+                let _ = stream.read(&mut [0; 4_096]).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 x\r\ncontent-length: 100\r\n\r\n1").await;
+                let _ = resets.wait_for(|reset| *reset).await;
+                let _ = stream.set_zero_linger(); // closing is a reset
+            }
+        };
+        let endpoint = format!("http://{}/", server(serve).await.0);
+        let (sent, rest) = Sender::new(&options(HANG)).exchange(attempt(&endpoint)).await.ok().unwrap();
+        reset.send_replace(true);
+        rest.drain().await;
+        assert_eq!(sent, answered(200));
+    });
+}
+
+#[test]
+fn what_is_no_answer() {
+    run(async {
+        let long: &'static [u8] = Vec::leak([b"HTTP/1.1 200 OK\r\nx-a: ".to_vec(), vec![b'z'; 64 << 10]].concat());
+        let many = (0..100).map(|n| format!("x-{n}: 1\r\n")).collect::<String>();
+        let many: &'static [u8] = Vec::leak(format!("HTTP/1.1 200 OK\r\n{many}\r\n").into_bytes());
+        let pieces = |piece: &'static [u8]| -> &'static [&'static [u8]] { Vec::leak(vec![piece]) };
+        for (piece, category) in [
+            (&b"SSH-2.0-OpenSSH_9.9\r\n\r\n"[..], Category::ProtocolError),
+            (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", Category::ProtocolError),
+            (b"HTTP/1.1 99 x\r\n\r\n", Category::ProtocolError),
+            (b"HTTP/1.1 abc x\r\n\r\n", Category::ProtocolError),
+            (b"HTTP/2 200 x\r\n\r\n", Category::ProtocolError),
+            (long, Category::ResponseTooLarge),
+            (many, Category::ResponseTooLarge),
+        ] {
+            let endpoint = answering(pieces(piece)).await;
+            let shown = String::from_utf8_lossy(&piece[..piece.len().min(30)]).into_owned();
+            assert_eq!(send(&endpoint, HANG).await, Sent::Failed(category), "{shown}");
+        }
+        let serve = async |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 4_096]).await; // and goes without a word
+        };
+        let sent = send(&format!("http://{}/", server(serve).await.0), HANG).await;
+        assert_eq!(sent, Sent::Failed(Category::ConnectionRefused));
+        let sent = send(&answering(&[b"plain text"]).await.replace("http://", "https://"), HANG).await;
+        assert_eq!(sent, Sent::Failed(Category::TlsError));
+    });
+}
+
+/// Answers what it is told, one lookup after the other; at the end it never answers.
+struct Stub {
+    answers: Mutex<VecDeque<io::Result<Vec<IpAddr>>>>,
+    lookups: Arc<AtomicUsize>,
+}
+
+impl Resolve for Stub {
+    fn lookup<'a>(&'a self, _: &'a str, _: u16) -> Lookup<'a> {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        let answer = self.answers.lock().unwrap().pop_front();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+fn resolving(timeout: Duration, policy: Policy, answers: Vec<io::Result<Vec<IpAddr>>>) -> (Sender, Arc<AtomicUsize>) {
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let stub = Stub { answers: Mutex::new(answers.into()), lookups: Arc::clone(&lookups) };
+    let options = Options { attempt_timeout: timeout, address: policy, ..Options::default() };
+    (Sender::with_resolver(&options, Box::new(stub)), lookups)
+}
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(93, 184, 215, 14));
+
+/// Literal and named addresses that are denied: no packet leaves.
+#[test]
+fn denied_addresses_are_never_connected_to() {
+    run(async {
+        let (address, connections) = server(async |_| {}).await;
+        let port = address.rsplit(':').next().unwrap().to_owned();
+        // `http` and the port are allowed, so that nothing but the address is in the way.
+        let policy = Policy { allow_http: true, allow_ports: vec![port.parse().unwrap()], ..Policy::default() };
+        for host in [
+            "127.0.0.1",
+            "[::ffff:127.0.0.1]",
+            "2130706433",
+            "0x7f.1",
+            "[::1]",
+            "0.0.0.0",
+            "169.254.169.254",
+            "localhost",
+        ] {
+            let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(vec![LOCAL])]);
+            let sent = sender.send(attempt(&format!("http://{host}:{port}/"))).await;
+            assert_eq!((sent, lookups.load(Ordering::SeqCst)), (Sent::Failed(Category::Denied), 0), "{host}");
+        }
+        let mapped: IpAddr = "::ffff:127.0.0.1".parse().unwrap();
+        let nat64: IpAddr = "64:ff9b::7f00:1".parse().unwrap();
+        let private: IpAddr = "10.0.0.5".parse().unwrap();
+        for answers in [vec![LOCAL], vec![mapped], vec![nat64], vec![private], vec![PUBLIC, LOCAL], vec![LOCAL, PUBLIC]]
+        {
+            let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(answers.clone())]);
+            let sent = sender.send(attempt(&format!("http://rebind.example:{port}/"))).await;
+            assert_eq!((sent, lookups.load(Ordering::SeqCst)), (Sent::Failed(Category::Denied), 1), "{answers:?}");
+        }
+        assert_eq!(connections.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// A name whose answer changes: the checked answer is the one that is connected to, with one lookup an attempt.
+#[test]
+fn rebinding_between_lookups_gains_nothing() {
+    run(async {
+        let (address, connections) = server(async |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 4_096]).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        })
+        .await;
+        let port: u16 = address.rsplit(':').next().unwrap().parse().unwrap();
+        let policy = Policy {
+            allow_http: true,
+            allow_ports: vec![port],
+            allow_networks: vec![Network::parse("127.0.0.1/32").unwrap()],
+            ..Policy::default()
+        };
+        let private: IpAddr = "127.0.0.2".parse().unwrap();
+        let answers = vec![Ok(vec![LOCAL]), Ok(vec![private]), Ok(vec![LOCAL])];
+        let (sender, lookups) = resolving(HANG, policy, answers);
+        let endpoint = format!("http://rebind.example:{port}/");
+        for (nth, want) in [answered(200), Sent::Failed(Category::Denied), answered(200)].into_iter().enumerate() {
+            assert_eq!(sender.send(attempt(&endpoint)).await, want);
+            assert_eq!(lookups.load(Ordering::SeqCst), nth + 1, "what was checked is what is used");
+        }
+        assert_eq!(connections.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn names_that_do_not_resolve() {
+    run(async {
+        let policy = || Policy { allow_http: true, allow_ports: vec![80], ..Policy::default() };
+        let missing = || Err(io::Error::from(io::ErrorKind::NotFound));
+        for answer in [missing(), Ok(Vec::new())] {
+            let (sender, _) = resolving(HANG, policy(), vec![answer]);
+            assert_eq!(sender.send(attempt("http://gone.example/")).await, Sent::Failed(Category::DnsError));
+        }
+        let (sender, _) = resolving(SHORT, policy(), Vec::new());
+        let sent = sender.send(attempt("http://silent.example/")).await;
+        assert_eq!(sent, Sent::Failed(Category::Timeout), "a lookup that never ends is inside the limit");
+    });
+}
+
+/// A vouched name may lead to private addresses, and to metadata addresses not even so.
+#[test]
+fn vouched_names() {
+    run(async {
+        let (address, connections) = server(async |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 4_096]).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        })
+        .await;
+        let port = address.rsplit(':').next().unwrap();
+        let policy =
+            || Policy { allow_http: true, allow_hosts: vec!["vouched.internal".to_owned()], ..Policy::default() };
+        let endpoint = format!("http://vouched.internal:{port}/");
+        // The first address does not answer, the second one does.
+        let nobody: IpAddr = "127.0.0.2".parse().unwrap();
+        let (sender, _) = resolving(HANG, policy(), vec![Ok(vec![nobody, LOCAL])]);
+        assert_eq!(sender.send(attempt(&endpoint)).await, answered(200));
+        let metadata: IpAddr = "169.254.169.254".parse().unwrap();
+        let (sender, _) = resolving(HANG, policy(), vec![Ok(vec![LOCAL, metadata])]);
+        assert_eq!(sender.send(attempt(&endpoint)).await, Sent::Failed(Category::Denied));
+        assert_eq!(connections.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// A name with hundreds of addresses is no means to knock at all of them.
+#[test]
+fn few_addresses_of_a_name_are_tried() {
+    run(async {
+        // All on one port that nobody listens on but the last address' owner.
+        let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 99), 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let answers: Vec<IpAddr> = (1..=99).map(|n| IpAddr::V4(Ipv4Addr::new(127, 0, 0, n))).collect();
+        let policy = Policy { allow_http: true, allow_hosts: vec!["vouched.internal".to_owned()], ..Policy::default() };
+        let (sender, _) = resolving(HANG, policy, vec![Ok(answers)]);
+        let sent = sender.send(attempt(&format!("http://vouched.internal:{port}/"))).await;
+        assert_eq!(sent, Sent::Failed(Category::ConnectionRefused));
+    });
+}
+
+/// The request as the receiver reads it: no more than it needs, and nothing that a header could smuggle in.
+#[test]
+fn a_stored_header_that_is_none_is_not_sent() {
+    run(async {
+        let (address, _) = server(async |_| {}).await;
+        for (name, value) in [("x-a", "b\r\nx-evil: 1"), ("x a", "b"), ("", "b"), ("x-\u{e9}", "b")] {
+            let headers = vec![(name.to_owned(), value.to_owned())];
+            let bad = Attempt { headers, ..attempt(&format!("http://{address}/")) };
+            let sent = Sender::new(&options(HANG)).send(bad).await;
+            assert_eq!(sent, Sent::Failed(Category::ProtocolError), "{name:?}: {value:?}");
+        }
+    });
+}
