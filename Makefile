@@ -27,8 +27,8 @@ test:  ## every test and check below, with a summary
 test-rust:  ## Rust tests and doc tests
 	@$(RUN_TESTS) rust-tests
 
-test-python:  ## Python tests, of the package and in tests/
-	@$(RUN_TESTS) python-tests
+test-python:  ## Python tests, of the package and in tests/, and of the MCP adapter on every SDK
+	@$(RUN_TESTS) python-tests python-tests-mcp1 python-tests-fastmcp
 
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance

@@ -1,122 +1,62 @@
-"""Servers of both kinds with the same tools, for every test of the mcp adapter."""
+"""Servers with the same tools on the SDK that is installed: mcp 2.x, mcp 1.x, or FastMCP (which brings mcp 2.x).
+
+Every test of the mcp adapter gets its servers here, so that one test says for all of them what has to hold; what an SDK
+cannot do is a flag below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
-import anyio
-import mcp_types as types
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import Server
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.shared.exceptions import MCPError
-from mcp_wire import Gate
+from mcp_stage_tools import Stage
+from mcp_wire import LEGACY, MODERN
+
+if find_spec("fastmcp") is not None:
+    SDK = "fastmcp"
+    from mcp_stage_fastmcp import SERVERS, Context, app_of, guarded_server, high_level_server, plain_tool
+elif find_spec("mcp_types") is not None:
+    SDK = "mcp2"
+    from mcp.server.mcpserver import Context
+    from mcp_stage_v2 import SERVERS, app_of, guarded_server, high_level_server, plain_tool
+else:
+    SDK = "mcp1"
+    from mcp_stage_v1 import SERVERS, Context, app_of, guarded_server, high_level_server, plain_tool
+
+KINDS = tuple(SERVERS)
+"""The kinds of server there are."""
+
+ERAS = [LEGACY] if SDK == "mcp1" else [LEGACY, MODERN]
+"""The protocol versions to test, one of each era that the SDK speaks."""
+
+REPORTS_WITHOUT_TOKEN = SDK == "mcp2"
+"""Whether a tool's progress gets past the SDK when the client did not ask for it."""
+
+RAISES_PROTOCOL_ERRORS = SDK == "mcp2"
+"""Whether an error that a tool raises on purpose is answered as that error, and not as a result that says isError."""
+
+CANCELLED = 0 if SDK == "mcp1" else -32800
+"""The code of the SDK's own answer to a request that was cancelled."""
 
 
-class Stage:
-    """What the tools of a test server do and where they wait."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """As new, for another call."""
-        self.gate = Gate()
-        """Opened by the test: lets a tool go on."""
-        self.reached = Gate()
-        """Opened by a tool: it has come to the gate."""
-        self.cancelled = Gate()
-        """Opened by a tool that was cancelled."""
-        self.params: list[dict[str, Any]] = []
-        """The parameters each call reached a tool with."""
-
-    async def steps(self, session: Any, count: int, hold_at: int) -> str:
-        """Report `count` steps; wait at the gate after `hold_at` of them (never, if negative)."""
-        try:
-            for step in range(count + 1):
-                if step == hold_at:
-                    self.reached.open()
-                    await self.gate.passed()
-                if step < count:
-                    await session.report_progress(step + 1, count, f"step {step + 1}")
-            return "done"
-        except anyio.get_cancelled_exc_class():
-            self.cancelled.open()
-            raise
-
-    async def stubborn(self) -> str:
-        """Cannot be stopped: answers something even when it is cancelled."""
-        try:
-            self.reached.open()
-            await self.gate.passed()
-            return "done"
-        except anyio.get_cancelled_exc_class():
-            self.cancelled.open()
-            return ""
+def server_of(kind: str, stage: Stage) -> Any:
+    """A server of that kind."""
+    return SERVERS[kind](stage)
 
 
-def mcp_server(stage: Stage) -> MCPServer:
-    server: MCPServer = MCPServer("test", log_level="CRITICAL")
-
-    @server.tool()
-    async def steps(ctx: Context[Any, Any], count: int = 0, hold_at: int = -1) -> str:
-        stage.params.append(dict(ctx.request_context.params or {}))
-        return await stage.steps(ctx.session, count, hold_at)
-
-    @server.tool()
-    async def stubborn() -> str:
-        return await stage.stubborn()
-
-    @server.tool()
-    async def broken() -> str:
-        raise RuntimeError("it broke")
-
-    @server.tool()
-    async def refused() -> str:
-        raise MCPError(4711, "not today", {"why": "because"})
-
-    @server.tool()
-    async def surrogate() -> str:
-        return "a lone \ud800 surrogate"
-
-    @server.tool()
-    async def announce(ctx: Context[Any, Any], times: int = 1) -> str:
-        for _ in range(times):
-            await ctx.session.send_tool_list_changed()
-        return "announced"
-
-    return server
-
-
-def low_level_server(stage: Stage) -> Server[Any]:
-    names = ("steps", "stubborn", "broken", "refused", "surrogate", "announce")
-
-    async def list_tools(ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in names])
-
-    async def call_tool(
-        ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        arguments = params.arguments or {}
-        if params.name == "steps":
-            stage.params.append(dict(ctx.params or {}))
-            text = await stage.steps(ctx.session, arguments.get("count", 0), arguments.get("hold_at", -1))
-        elif params.name == "stubborn":
-            text = await stage.stubborn()
-        elif params.name == "surrogate":
-            text = "a lone \ud800 surrogate"
-        elif params.name == "announce":
-            for _ in range(arguments.get("times", 1)):
-                await ctx.session.send_tool_list_changed()
-            text = "announced"
-        elif params.name == "refused":
-            raise MCPError(4711, "not today", {"why": "because"})
-        else:
-            return types.CallToolResult(content=[types.TextContent(type="text", text="it broke")], is_error=True)
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
-
-    return Server("test", on_list_tools=list_tools, on_call_tool=call_tool)
-
-
-SERVERS: dict[str, Callable[[Stage], Any]] = {"MCPServer": mcp_server, "Server": low_level_server}
+__all__ = [
+    "CANCELLED",
+    "ERAS",
+    "KINDS",
+    "RAISES_PROTOCOL_ERRORS",
+    "REPORTS_WITHOUT_TOKEN",
+    "SDK",
+    "SERVERS",
+    "Context",
+    "Stage",
+    "app_of",
+    "guarded_server",
+    "high_level_server",
+    "plain_tool",
+    "server_of",
+]

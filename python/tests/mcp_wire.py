@@ -169,6 +169,12 @@ class Answer:
                         break
         return taken
 
+    def lines(self) -> Iterator[str]:
+        """The lines up to the end, comments too."""
+        while line := self._response.readline():
+            yield line.decode().rstrip("\r\n")
+        self.close()
+
     def priming(self) -> SseEvent:
         """The first event, which carries only an id."""
         event = next(self.events())

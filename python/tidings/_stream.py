@@ -154,6 +154,27 @@ class Tail:
         self._last = batch[-1]
         return batch
 
+    def take(self) -> list[Event | Gap] | None:
+        """What is there now, in order, without waiting: an empty list for nothing, `None` at the end of the stream."""
+        if self._buffer:
+            batch = list(self._buffer)
+            self._buffer.clear()
+        else:
+            started = None if self._closed else self._native.next()
+            if started is None:
+                return None
+            batch = [] if isinstance(started, _native.Pending) else started
+        if batch:
+            self._last = batch[-1]
+        return batch
+
+    def abandoned(self) -> bool:
+        """Whether the stream is open and yet nothing more is to come: its one writer's process is gone.
+
+        What is committed may still have to be read. Only a new claim continues such a stream.
+        """
+        return self._native.abandoned()
+
     def close(self) -> None:
         """Ends the tail; a task that waits for it sees the end."""
         self._closed = True

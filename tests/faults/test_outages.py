@@ -144,11 +144,12 @@ def test_what_had_to_be_given_up_is_told_as_a_gap(make_victim: Callable[..., Vic
         assert resumed[:at] == [*first, *rest][5 : 5 + at]
         assert after == [*first, *rest][-len(after) :]
         assert result_text(after[-1]) == "done"
-        # Step n is event n - 1, the result is the last: the numbers of what is left follow from its count.
-        earliest = steps + 1 - len(after)
-        assert gap["params"] == {"reason": "lost", "earliestSeq": earliest, "headSeq": steps}
+        # The opening is event 0, step n is event n, the result is the last: the numbers of what is left follow from its
+        # count.
+        earliest = steps + 2 - len(after)
+        assert gap["params"] == {"reason": "lost", "earliestSeq": earliest, "headSeq": steps + 1}
         lost = victim.count("lost") - lost_before
-        assert lost == earliest - (5 + at) > 0
+        assert lost == earliest - (6 + at) > 0
         # The gap has an id of its own: who resumes after it is not told again.
         assert client.get(resumed[at].id).rest() == after
         assert_one_outage(victim.lines(), "given up")

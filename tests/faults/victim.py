@@ -14,7 +14,7 @@ from typing import Any
 
 import tidings.mcp
 import uvicorn
-from mcp_stage import Stage, mcp_server
+from mcp_stage import Stage, high_level_server
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -49,7 +49,7 @@ def main(spec: dict[str, Any]) -> None:
         assert hasattr(sys.modules[module], constant), name
         setattr(sys.modules[module], constant, value)
     stage = Stage()
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     attachment = tidings.mcp.attach(server, hub, routes=["webhook"])
     app = server.streamable_http_app()
 

@@ -354,6 +354,15 @@ impl Tail {
         }
     }
 
+    /// Whether the stream is open and its writer's process is gone. `false` once the reader is closed. Blocks for a read.
+    pub fn abandoned(&self) -> Result<bool> {
+        let reader = lock(self.inner.get()?);
+        Ok(match &reader.tail {
+            Some(tail) => tail.abandoned()?,
+            None => false,
+        })
+    }
+
     /// Ends the reader; whoever waits for it is told.
     pub fn close(&self) {
         let Ok(reader) = self.inner.get() else { return };

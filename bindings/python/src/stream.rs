@@ -227,6 +227,10 @@ impl Tail {
         begin(py, "Tail.next", || Ok(self.inner.next(ReadLimits::default())))
     }
 
+    fn abandoned(&self, py: Python<'_>) -> PyResult<bool> {
+        blocking(py, "Tail.abandoned", || self.inner.abandoned())
+    }
+
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         blocking(py, "Tail.close", || {
             self.inner.close();

@@ -61,6 +61,14 @@ impl Tail {
         self.id
     }
 
+    /// Whether the stream is open and yet nothing more is to come: it is one writer's, and that writer's process is gone.
+    /// Only a new claim continues such a stream. What is committed may still have to be read. Blocks for a read.
+    pub fn abandoned(&self) -> Result<bool> {
+        self.core.alive()?;
+        let info = self.core.store.stream_by_id(self.id)?;
+        Ok(info.is_some_and(|info| info.owned && info.owner_gone && info.closed_at.is_none()))
+    }
+
     /// Reads what is committed, about `limits` (whole stored chunks, see [`ReadLimits`]), without waiting. At most one
     /// gap, which comes before the events.
     pub fn read(&mut self, limits: ReadLimits) -> Result<Read> {

@@ -10,18 +10,19 @@ import pytest
 import tidings.mcp
 import uvicorn
 from mcp.server.streamable_http import EventMessage, StreamableHTTPServerTransport
-from mcp_stage import Stage, low_level_server, mcp_server
+from mcp_stage import Stage
+from mcp_stage_v2 import high_level_server, low_level_server
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 from mcp_wire import LEGACY, Client, Served
 from tidings import Hub
-from tidings.mcp import EventStore, _compat, _scoping
+from tidings.mcp import EventStore, _compat, _host2, _scoping, _transports
 
 
 class Plain:
     pass
 
 
-@pytest.mark.parametrize("thing", [None, Plain(), "server", mcp_server], ids=repr)
+@pytest.mark.parametrize("thing", [None, Plain(), "server", high_level_server], ids=repr)
 def test_it_takes_only_servers_of_mcp_2(thing: object, hub: Hub) -> None:
     with pytest.raises(TypeError, match=r"MCPServer or a low-level Server of mcp 2\.x"):
         tidings.mcp.attach(thing, hub)
@@ -65,9 +66,9 @@ def test_the_installed_sdk_has_every_private_name() -> None:
 
 
 def test_a_moved_private_name_is_named(monkeypatch: pytest.MonkeyPatch, stage: Stage, hub: Hub) -> None:
-    monkeypatch.setattr(_compat, "missing", lambda: ["mcp.somewhere._gone"])
+    monkeypatch.setattr(_host2, "missing", lambda: ["mcp.somewhere._gone"])
     with pytest.raises(RuntimeError, match=r"mcp .* lacks what tidings.mcp needs: mcp.somewhere._gone"):
-        tidings.mcp.attach(mcp_server(stage), hub)
+        tidings.mcp.attach(high_level_server(stage), hub)
 
 
 def test_wrapping_the_transport_twice_does_nothing() -> None:
@@ -80,11 +81,11 @@ def test_wrapping_the_transport_twice_does_nothing() -> None:
 def test_each_transport_gets_a_store_of_its_own_session(hub: Hub) -> None:
     store = EventStore(hub)
     made = [StreamableHTTPServerTransport(session, event_store=store) for session in ("a", "b", None, None)]
-    scoped = [_compat.transport_store(transport) for transport in made]
+    scoped = [_transports.store_of(transport) for transport in made]
     assert all(isinstance(each, tidings.mcp.SessionEventStore) for each in scoped)
     assert len({each._scope for each in scoped if isinstance(each, tidings.mcp.SessionEventStore)}) == 4
     # Other stores, and none, are left as they are.
-    assert _compat.transport_store(StreamableHTTPServerTransport("c")) is None
+    assert _transports.store_of(StreamableHTTPServerTransport("c")) is None
 
 
 def test_the_default_store_yields_to_one_that_is_given(server: Any, hub: Hub) -> None:
@@ -101,7 +102,7 @@ def test_run_uses_the_store_too(stage: Stage, hub: Hub, monkeypatch: pytest.Monk
         pass
 
     monkeypatch.setattr(uvicorn.Server, "serve", serve)
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     attached = tidings.mcp.attach(server, hub)
     server.run("streamable-http")
     assert server.session_manager.event_store is attached.event_store
@@ -120,7 +121,7 @@ def test_the_store_can_be_left_out(server: Any, hub: Hub) -> None:
 
 
 def test_the_store_passed_by_hand_needs_no_attach(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    client = Client(serve(mcp_server(stage), event_store=EventStore(hub)).port, LEGACY)
+    client = Client(serve(high_level_server(stage), event_store=EventStore(hub)).port, LEGACY)
     answer = client.call("steps", {"count": 3}, progress=True)
     primed, events = answer.priming(), answer.rest()
     assert primed.id is not None

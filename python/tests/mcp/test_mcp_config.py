@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_stage import SERVERS, Stage, mcp_server
+from mcp_stage import ERAS, KINDS, Stage, guarded_server, high_level_server, server_of
 from mcp_wire import LEGACY, MODERN, Client, Receiver, Served
 from tidings import Hub, UnavailableError
-
-ERAS = [LEGACY, MODERN]
 
 # The example of SEP-992 as it stands, but for the dots in its arguments.
 SEP_EXAMPLE = {
@@ -94,7 +92,7 @@ def test_the_example_of_the_sep_is_accepted_as_it_stands(
 def test_a_request_id_keeps_its_type(
     request_id: int | str, era: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     client = Client(serve(server).port, era)
     answer = client.call("steps", id=request_id, notificationConfig=SEP_EXAMPLE).messages()
@@ -107,7 +105,7 @@ def test_a_request_id_keeps_its_type(
 def test_the_acknowledgement_is_in_a_json_only_response_too(
     era: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     client = Client(serve(server, json_response=True).port, era)
     answer = client.call("steps", {"count": 2}, notificationConfig=SEP_EXAMPLE)
@@ -117,7 +115,7 @@ def test_the_acknowledgement_is_in_a_json_only_response_too(
 
 
 def test_an_acknowledgement_missed_is_replayed(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     client = Client(serve(server).port, LEGACY)
     answer = client.call("steps", {"count": 1, "hold_at": 0}, progress=True, notificationConfig=SEP_EXAMPLE)
@@ -134,7 +132,7 @@ def test_an_acknowledgement_missed_is_replayed(stage: Stage, hub: Hub, serve: Ca
 def test_unknown_triggers_are_accepted_and_named(
     era: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     client = Client(serve(server).port, era)
     config = {"routes": [route(triggers=["completed", "finished"])]}
@@ -172,7 +170,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 @pytest.fixture(params=ERAS)
 def refusing(request: pytest.FixtureRequest, stage: Stage, strict_hub: Hub, serve: Callable[..., Served]) -> Client:
-    server = SERVERS["MCPServer" if request.param == LEGACY else "Server"](stage)
+    server = server_of(KINDS[0 if request.param == LEGACY else -1], stage)
     tidings.mcp.attach(server, strict_hub, routes=["webhook"])
     return Client(serve(server).port, request.param)
 
@@ -196,7 +194,7 @@ def test_a_bad_config_is_refused_whole_and_nothing_runs(name: str, refusing: Cli
 
 @pytest.mark.parametrize("era", ERAS)
 def test_every_fault_is_named(era: str, stage: Stage, strict_hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, strict_hub, routes=["webhook"])
     client = Client(serve(server).port, era)
     config = {"routes": [route(type="pager", triggers=[]), route(id="b", endpoint="https://10.0.0.1/")]}
@@ -226,7 +224,7 @@ def test_a_call_without_a_config_is_left_alone(
 def test_what_is_no_tool_call_gets_no_config_accepted(
     params: dict[str, Any], era: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     seen = Spy(hub)
     tidings.mcp.attach(server, seen, routes=["webhook"])  # type: ignore[arg-type]
     client = Client(serve(server).port, era)
@@ -257,7 +255,7 @@ class Spy:
 def test_a_config_that_cannot_be_stored_is_not_accepted(
     era: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     attached = tidings.mcp.attach(server, Spy(hub, down=True), routes=["webhook"])  # type: ignore[arg-type]
     client = Client(serve(server).port, era)
     [answer] = client.call("steps", notificationConfig=SEP_EXAMPLE).messages()
@@ -270,50 +268,31 @@ def test_a_config_that_cannot_be_stored_is_not_accepted(
 
 
 def test_who_asks(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     seen = Spy(hub)
     tidings.mcp.attach(server, seen, routes=["webhook"], timeout={"steps": 30.0})  # type: ignore[arg-type]
     port = serve(server).port
-    legacy, modern = Client(port, LEGACY), Client(port, MODERN)
-    for client in (legacy, legacy, modern, modern):
+    legacy = Client(port, LEGACY)
+    others = [Client(port, MODERN)] * 2 if MODERN in ERAS else []
+    for client in (legacy, legacy, *others):
         client.call("steps", id=9, notificationConfig=SEP_EXAMPLE).messages()
-    first, second, third, fourth = seen.begun
+    first, second, *rest = seen.begun
     assert first["principal"] == second["principal"] == f"session:{legacy.session}"
     assert first["session"] == legacy.session
     # Without a login and without a session nothing is shared beyond the one request.
-    assert third["session"] is None
-    assert len({first["principal"], third["principal"], fourth["principal"]}) == 3
+    assert [how["session"] for how in rest] == [None] * len(others)
+    assert len({first["principal"], *(how["principal"] for how in rest)}) == 1 + len(others)
     assert {how["tool"] for how in seen.begun} == {"steps"}
     assert {tuple(how["route_types"]) for how in seen.begun} == {("webhook",)}
     assert {how["timeout"] for how in seen.begun} == {30.0}
 
 
 def test_who_asks_with_a_login(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    from mcp.server.auth.provider import AccessToken
-    from mcp.server.auth.settings import AuthSettings
-    from mcp.server.mcpserver import MCPServer
-    from pydantic import AnyHttpUrl
+    def who(token: str) -> tuple[str, str, str]:
+        issuer, subject, client = token.split(",")
+        return issuer, subject, client
 
-    class Tokens:
-        async def verify_token(self, token: str) -> AccessToken | None:
-            issuer, subject, client = token.split(",")
-            return AccessToken(token=token, client_id=client, scopes=[], subject=subject, claims={"iss": issuer})
-
-    server: MCPServer = MCPServer(
-        "test",
-        log_level="CRITICAL",
-        token_verifier=Tokens(),
-        auth=AuthSettings(
-            issuer_url=AnyHttpUrl("https://login.example"),
-            resource_server_url=None,
-            required_scopes=[],
-        ),
-    )
-
-    @server.tool()
-    async def steps() -> str:
-        return "done"
-
+    server = guarded_server(stage, who)
     seen = Spy(hub)
     tidings.mcp.attach(server, seen, routes=["webhook"])  # type: ignore[arg-type]
     port = serve(server).port
@@ -324,11 +303,11 @@ def test_who_asks_with_a_login(stage: Stage, hub: Hub, serve: Callable[..., Serv
     principals = [how["principal"] for how in seen.begun]
     assert principals[0] == principals[1] == 'auth:["https://a","me","app"]'
     assert len(set(principals)) == 3
-    assert principals[:4] == principals[4:]
+    assert principals[:4] * len(ERAS) == principals
 
 
 def test_the_accepted_secret_signs(receiver: Receiver, stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     client = Client(serve(server).port, LEGACY)
     client.call("steps", notificationConfig=receiver.config("completed")).messages()

@@ -16,7 +16,8 @@ import tidings.mcp
 from mcp.server.connection import Connection
 from mcp.server.runner import serve_one
 from mcp.shared.transport_context import TransportContext
-from mcp_stage import Stage, low_level_server
+from mcp_stage import Stage
+from mcp_stage_v2 import low_level_server
 from mcp_wire import LEGACY, MODERN, Receiver
 from tidings import Hub
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_stage import Stage, mcp_server
+from mcp_stage import Stage, high_level_server, plain_tool
 from mcp_wire import LEGACY, WAIT, Client, Served, SseEvent, in_loop
 from tidings import CongestedError, Hub, Retention
 
@@ -29,7 +29,7 @@ def result_text(event: SseEvent) -> str:
 def test_every_cut_point_of_a_call_resumes_exactly(
     when: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     served = serve(server)
     client = Client(served.port, LEGACY)
@@ -55,7 +55,7 @@ def test_every_cut_point_of_a_call_resumes_exactly(
 
 
 def test_a_second_cut_and_a_resume_of_what_is_over(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
     answer = client.call("steps", {"count": 6, "hold_at": 4}, progress=True)
@@ -77,9 +77,9 @@ def test_a_second_cut_and_a_resume_of_what_is_over(stage: Stage, hub: Hub, serve
 
 
 def test_replayed_bytes_are_those_sent_live(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
 
-    @server.tool(structured_output=False)
+    @plain_tool(server)
     async def odd() -> str:
         return '1.0 9007199254740993 \u2028 \u00e9 \U0001f600 " \\ \n\r\t\0' + "x" * 1_000_000
 
@@ -94,7 +94,7 @@ def test_replayed_bytes_are_those_sent_live(stage: Stage, hub: Hub, serve: Calla
 
 
 def test_another_session_gets_nothing(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     port = serve(server).port
     mine, other = Client(port, LEGACY), Client(port, LEGACY)
@@ -114,7 +114,7 @@ def test_another_session_gets_nothing(stage: Stage, hub: Hub, serve: Callable[..
 def test_an_id_nobody_gave_out_replays_nothing(
     event_id: str, stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     attached = tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
     assert progress(client.call("steps", {"count": 2}, progress=True).rest()) == [1, 2]
@@ -124,7 +124,7 @@ def test_an_id_nobody_gave_out_replays_nothing(
 
 
 def test_an_event_id_says_nothing_about_session_or_stream(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
     events = client.call("steps", {"count": 2}, id="a-telling-id", progress=True).rest()
@@ -139,7 +139,7 @@ def test_an_event_id_says_nothing_about_session_or_stream(stage: Stage, hub: Hub
 
 
 def test_what_was_evicted_is_told(stage: Stage, make_hub: Callable[..., Hub], serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, make_hub(retention=Retention(max_events=5)))
     client = Client(serve(server).port, LEGACY)
     answer = client.call("steps", {"count": 20}, progress=True)
@@ -156,17 +156,17 @@ def test_what_was_evicted_is_told(stage: Stage, make_hub: Callable[..., Hub], se
     params = gap.message["params"]
     assert gap.message["method"] == "notifications/io.tidings/gap"
     assert params["reason"] == "evicted"
-    # 20 steps and the result are events 0 to 20; retention keeps at least the last five of them.
-    assert params["headSeq"] == 20
-    assert 0 < params["earliestSeq"] <= 16
-    assert kept == live[params["earliestSeq"] :]
+    # The opening, 20 steps and the result are events 0 to 21; retention keeps at least the last five of them.
+    assert params["headSeq"] == 21
+    assert 1 < params["earliestSeq"] <= 17
+    assert kept == live[params["earliestSeq"] - 1 :]
     # The gap is a position too: resuming from it does not tell it again but goes on after it.
     if gap.id is not None:
         assert client.get(gap.id).rest() == kept
 
 
 def test_a_request_id_used_again_is_a_new_stream(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
     old = client.call("steps", {"count": 2}, id=5, progress=True)
@@ -183,7 +183,7 @@ def test_a_request_id_used_again_is_a_new_stream(stage: Stage, hub: Hub, serve: 
 def test_the_standalone_stream_is_followed_until_the_client_leaves(
     stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     port = serve(server).port
     mine, other = Client(port, LEGACY), Client(port, LEGACY)
@@ -209,7 +209,7 @@ def test_the_standalone_stream_is_followed_until_the_client_leaves(
 
 
 def test_a_resume_takes_over_from_a_connection_still_open(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
     original = client.call("steps", {"count": 6, "hold_at": 3}, progress=True)
@@ -226,7 +226,7 @@ def test_a_resume_takes_over_from_a_connection_still_open(stage: Stage, hub: Hub
 
 
 def test_a_client_too_old_for_priming_resumes_too(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, "2025-06-18")
     answer = client.call("steps", {"count": 4, "hold_at": 2}, progress=True)
@@ -244,7 +244,7 @@ def test_a_client_too_old_for_priming_resumes_too(stage: Stage, hub: Hub, serve:
 def test_a_result_that_has_no_text_does_not_leave_a_resumed_client_waiting(
     stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
     answer = client.call("surrogate")
@@ -277,7 +277,7 @@ class FailingHub:
 def test_a_store_that_fails_neither_ends_nor_hangs_the_session(
     stage: Stage, serve: Callable[..., Served], caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     hub: Any = FailingHub()
     attached = tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
@@ -332,7 +332,7 @@ class FailingWriter:
 
 
 def test_a_store_that_is_behind_is_waited_for(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     congested: Any = FailingLater(hub, CongestedError("full"))
     congested.failing = True
     attached = tidings.mcp.attach(server, congested)
@@ -347,7 +347,7 @@ def test_a_store_that_is_behind_is_waited_for(stage: Stage, hub: Hub, serve: Cal
 
 
 def test_a_store_that_fails_in_the_middle_of_a_call(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    server = mcp_server(stage)
+    server = high_level_server(stage)
     failing: Any = FailingLater(hub, OSError(28, "No space left on device"))
     attached = tidings.mcp.attach(server, failing)
     served = serve(server)

@@ -1,26 +1,35 @@
-"""The adapter to the MCP Python SDK, mcp 2.x.
+"""The adapter to the MCP Python SDKs: mcp 2.x, mcp 1.30 and FastMCP 4.
 
 Two lines give an existing server durable, resumable streams and outcome webhooks::
 
     hub = tidings.Hub("sqlite:tidings.db")
     tidings.mcp.attach(server, hub, routes=["webhook"])
 
-`attach` works on an `MCPServer` and on a low-level `Server`. `EventStore` alone goes wherever the SDK takes an
-``event_store=``. Everything needs only stock releases of the SDK; the private names it touches are listed in
-`_compat`, and `attach` refuses, naming them, when a release has moved one.
+`attach` works on an `MCPServer`, a `FastMCP` and a low-level `Server`. `EventStore` alone goes wherever the SDK takes an
+``event_store=``; `ResumeFront` resumes sessions of other processes where neither is at work. `SDK_VERSION` says which SDK
+was found. Everything needs only stock releases of the SDK; the private names it touches are listed in
+`_compat`, `_host1` and `_transports`, and `attach` refuses, naming them, when a release has moved one.
 """
 
 from __future__ import annotations
 
-try:
-    import mcp_types as _mcp_types
-except ImportError as error:
-    raise ImportError("tidings.mcp needs the MCP SDK 2.x; install it with: pip install 'tidings[mcp]'") from error
-del _mcp_types
-
 from ._attach import Attachment, attach
 from ._current import ToolCall, current_call
 from ._event_store import EventStore, SessionEventStore
+from ._principals import principal
+from ._resume import ResumeFront
+from ._sdk import VERSION as SDK_VERSION
 from ._task_policy import Tasks
 
-__all__ = ["Attachment", "EventStore", "SessionEventStore", "Tasks", "ToolCall", "attach", "current_call"]
+__all__ = [
+    "SDK_VERSION",
+    "Attachment",
+    "EventStore",
+    "ResumeFront",
+    "SessionEventStore",
+    "Tasks",
+    "ToolCall",
+    "attach",
+    "current_call",
+    "principal",
+]

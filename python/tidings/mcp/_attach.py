@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-from mcp.server.lowlevel.server import Server
+from typing import TYPE_CHECKING, Final
 
 from .. import Hub
-from . import _compat, _task_policy
+from . import _task_policy
 from ._calls import Limits
 from ._event_store import EventStore
-from ._middleware import Middleware, Timeout
 from ._nursery import Nurseries
-from ._task_methods import TaskMethods
+from ._sdk import GENERATION, VERSION
 from ._task_policy import Tasks
+from ._timeouts import Timeout
 from ._trouble import Trouble
+
+if TYPE_CHECKING or GENERATION == 2:
+    from . import _host2 as _host
+else:
+    from . import _host1 as _host
 
 ROUTE_TYPES: Final = ("webhook",)
 """What `routes` may name."""
@@ -61,13 +63,15 @@ def attach(
     tasks_stream: bool = False,
     timeout: Timeout = None,
     event_store: bool = True,
+    resume_front: bool = True,
     max_detached: int = DETACHED_CALLS,
     detached_limit: float = DETACHED_SECONDS,
 ) -> Attachment:
-    """Attach `hub` to an `MCPServer` or a low-level `Server` of mcp 2.x. Once for each server, before it serves.
+    """Attach `hub` to an `MCPServer` (mcp 2.x), a `FastMCP` (fastmcp 4, mcp 1.x) or a low-level `Server`. Once for each server, before it serves.
 
     With nothing named it makes the sessions of Streamable HTTP resumable: `streamable_http_app` and
     ``run("streamable-http")`` get an `EventStore` when they are given none (`event_store=False` leaves that be).
+    A client may also resume at another process on the same store, or after a restart (`resume_front=False` leaves that be).
 
     `routes` names the route types that clients may use in ``notificationConfig`` (``["webhook"]``). Then, for every
     ``tools/call`` that carries one, on both protocol eras: it is accepted whole or refused whole with -32602 and
@@ -88,15 +92,15 @@ def attach(
     Raises TypeError for an object that is not such a server or a list, ValueError for a value out of range, RuntimeError for
     a server attached twice or with tasks of its own, or an SDK release that lacks what the adapter needs.
     """
-    low_level = _compat.low_level(server)
+    low_level = _host.low_level(server)
     if low_level is None:
         raise TypeError(
-            f"attach takes an MCPServer or a low-level Server of mcp 2.x, not {type(server).__module__}."
-            f"{type(server).__qualname__}; mcp 1.x and FastMCP are not supported yet"
+            f"attach takes {_host.SERVERS}, not "
+            f"{type(server).__module__}.{type(server).__qualname__}; the installed SDK is mcp {VERSION}"
         )
-    if lacking := _compat.missing():
-        raise RuntimeError(f"mcp {_compat.sdk_version()} lacks what tidings.mcp needs: {', '.join(lacking)}")
-    if any(isinstance(middleware, Middleware) for middleware in low_level.middleware):
+    if lacking := _host.missing():
+        raise RuntimeError(f"mcp {VERSION} lacks what tidings.mcp needs: {', '.join(lacking)}")
+    if _host.is_attached(low_level):
         raise RuntimeError("this server has been attached already")
     named = _checked_routes(routes)
     policy = _task_policy.checked(tasks)
@@ -108,34 +112,10 @@ def attach(
 
     trouble = Trouble()
     nurseries = Nurseries(hub, trouble)
-    store = EventStore(hub) if event_store else None
+    store = EventStore(hub, resume_front=resume_front) if event_store else None
     limits = Limits(max_detached, detached_limit)
-    middleware = Middleware(low_level, hub, named, timeout, limits, nurseries, trouble, policy)
-    if policy is not None:
-        TaskMethods(low_level, hub, policy, stream=tasks_stream, trouble=trouble).install()
-    chain = low_level.middleware
-    chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, middleware)
-    low_level.lifespan = nurseries.around(low_level.lifespan)
-    if store is not None:
-        _default_event_store(low_level, store)
+    _host.install(low_level, hub, named, timeout, limits, nurseries, trouble, store, policy, tasks_stream)
     return Attachment(hub, named, store, nurseries, trouble)
-
-
-def _default_event_store(server: Server[Any], store: EventStore) -> None:
-    """Make `store` the default of the server's apps, of those to come and of the one there may be."""
-    inner = server.streamable_http_app
-
-    @functools.wraps(inner)
-    def streamable_http_app(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("event_store") is None:
-            kwargs["event_store"] = store
-        return inner(*args, **kwargs)
-
-    # `MCPServer` and `run` come through here as well.
-    server.streamable_http_app = streamable_http_app  # type: ignore[method-assign]
-    manager = _compat.existing_manager(server)
-    if manager is not None and manager.event_store is None:
-        manager.event_store = store
 
 
 def _checked_routes(routes: object) -> tuple[str, ...]:

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR
 
 from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub, UnavailableError
 from . import _current, _wire
 from ._opening import opening_of
 from ._request import Request
+from ._sdk import error_dict, make_error
 from ._trouble import Trouble
 
 _log: Final = logging.getLogger("tidings.mcp")
@@ -150,10 +149,10 @@ class WatchedCall:
                     watchers.cancel_scope.cancel()
         except Exception as error:
             self._trouble.report("a watched tool call broke off", error)
-            self._fail_with(MCPError(INTERNAL_ERROR, "Internal server error"))
+            self._fail_with(make_error(_wire.INTERNAL_ERROR, "Internal server error"))
         finally:
             if not self._settled.is_set():
-                self._fail_with(MCPError(INTERNAL_ERROR, "The server is shutting down"))
+                self._fail_with(make_error(_wire.INTERNAL_ERROR, "The server is shutting down"))
             if self._detached.is_set():
                 self._release()
 
@@ -296,11 +295,11 @@ class WatchedCall:
         self._settle(result)
 
     async def _record_error(self, call: Call, raised: Exception | None, reason: str | None = None) -> None:
-        error = raised if raised is not None else MCPError(INTERNAL_ERROR, "The tool gave no result")
+        error = raised if raised is not None else make_error(_wire.INTERNAL_ERROR, "The tool gave no result")
         try:
-            payload = _wire.dumps(_wire.wire_error(error, modern=self._request.modern))
+            payload = _wire.dumps(error_dict(error, modern=self._request.modern))
         except (TypeError, ValueError):
-            payload = _wire.dumps({"code": INTERNAL_ERROR, "message": "Internal server error"})
+            payload = _wire.dumps({"code": _wire.INTERNAL_ERROR, "message": "Internal server error"})
         ended = await self._record(call, lambda: call.fail(error=payload, reason=reason))
         if ended is not None and not ended.ours and ended.outcome in ("timeout", "cancelled"):
             error = _wire.ended_elsewhere(ended, call.id)

@@ -1,23 +1,24 @@
-"""Every private name of the MCP SDK that the adapter touches, in one place.
+"""Every private name of mcp 2.x that the adapter touches besides those in `_transports`.
 
 `missing` says which of them the installed release lacks; `attach` asks it, and a test asks it on every release.
 """
 
 from __future__ import annotations
 
-import inspect
-from importlib import metadata
+import sys
 from typing import Any, Final
 
 from mcp.server import mcpserver
 from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
-from mcp.server.streamable_http import EventStore, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import DispatchContext
 from mcp_types import SERVER_INFO_META_KEY
 from pydantic import BaseModel
+
+from . import _transports
+from ._transports import assigns, takes
 
 TELEMETRY: Final = "OpenTelemetryMiddleware"
 """Class name of the SDK's own outermost middleware (`mcp.server._otel`)."""
@@ -34,7 +35,11 @@ def connection(session: ServerSession) -> Connection:
 
 
 def low_level(server: object) -> Server[Any] | None:
-    """The low-level server inside `server`, or None when `server` is not one of mcp 2.x."""
+    """The low-level server inside `server`, or None when `server` is not one of mcp 2.x (FastMCP included)."""
+    fastmcp = sys.modules.get("fastmcp")
+    if fastmcp is not None and isinstance(server, fastmcp.FastMCP):
+        inner: Server[Any] = server._mcp_server
+        return inner
     if isinstance(server, mcpserver.MCPServer):
         return server._lowlevel_server
     return server if isinstance(server, Server) else None
@@ -43,25 +48,6 @@ def low_level(server: object) -> Server[Any] | None:
 def existing_manager(server: Server[Any]) -> StreamableHTTPSessionManager | None:
     """The session manager of an app that was made before `attach`, if there is one."""
     return server._session_manager
-
-
-def transport_store(transport: StreamableHTTPServerTransport) -> EventStore | None:
-    """The event store a transport was made with."""
-    return transport._event_store
-
-
-def set_transport_store(transport: StreamableHTTPServerTransport, store: EventStore) -> None:
-    """Give a transport another event store; it reads the attribute at each use."""
-    transport._event_store = store
-
-
-def wire_bytes(message: BaseModel) -> bytes:
-    """The JSON text of a message, byte for byte what ``model_dump_json(by_alias=True, exclude_unset=True)`` gives.
-
-    That call is what the legacy transport puts on the wire. Asking the serialiser itself gives the bytes without
-    the detour through `str`, in less than half the time.
-    """
-    return message.__pydantic_serializer__.to_json(message, by_alias=True, exclude_unset=True)
 
 
 def has_stream(session: ServerSession) -> bool:
@@ -77,37 +63,15 @@ def server_info_meta(server: Server[Any]) -> dict[str, Any]:
 def missing() -> list[str]:
     """The private names (and signatures) the adapter relies on and the installed SDK does not have."""
     wanted = {
-        "mcp.server.session.ServerSession.__init__(request_outbound, connection, request_meta)": _takes(
+        "mcp.server.session.ServerSession.__init__(request_outbound, connection, request_meta)": takes(
             ServerSession.__init__, "request_outbound", "connection", "request_meta"
         ),
-        "mcp.server.session.ServerSession._request_outbound": _assigns(ServerSession, "_request_outbound"),
-        "mcp.server.session.ServerSession._connection": _assigns(ServerSession, "_connection"),
-        "mcp.server.mcpserver.MCPServer._lowlevel_server": _assigns(mcpserver.MCPServer, "_lowlevel_server"),
+        "mcp.server.session.ServerSession._request_outbound": assigns(ServerSession, "_request_outbound"),
+        "mcp.server.session.ServerSession._connection": assigns(ServerSession, "_connection"),
+        "mcp.server.mcpserver.MCPServer._lowlevel_server": assigns(mcpserver.MCPServer, "_lowlevel_server"),
+        "mcp.server.lowlevel.Server._session_manager": assigns(Server, "_session_manager"),
         "mcp.server.lowlevel.Server.server_info_stamp": hasattr(Server, "server_info_stamp"),
-        "mcp.server.lowlevel.Server.extensions": _assigns(Server, "extensions"),
-        "mcp.server.lowlevel.Server._session_manager": _assigns(Server, "_session_manager"),
-        "mcp.server.streamable_http.StreamableHTTPServerTransport._event_store": _assigns(
-            StreamableHTTPServerTransport, "_event_store"
-        ),
+        "mcp.server.lowlevel.Server.extensions": assigns(Server, "extensions"),
         "pydantic.BaseModel.__pydantic_serializer__": hasattr(BaseModel, "__pydantic_serializer__"),
     }
-    return [name for name, there in wanted.items() if not there]
-
-
-def sdk_version() -> str:
-    """The version of the installed SDK, for messages."""
-    try:
-        return metadata.version("mcp")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _takes(function: Any, *names: str) -> bool:
-    parameters = inspect.signature(getattr(function, "__wrapped__", function)).parameters
-    return all(name in parameters for name in names)
-
-
-def _assigns(cls: type, name: str) -> bool:
-    # Instance attributes exist only once an instance does; the constructor's code names them without one.
-    constructor: Any = inspect.unwrap(cls.__dict__["__init__"])
-    return name in constructor.__code__.co_names
+    return [*(name for name, there in wanted.items() if not there), *_transports.missing()]

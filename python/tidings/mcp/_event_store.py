@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessage
 from mcp.server.streamable_http import EventStore as SdkEventStore
-from mcp_types import (
-    INTERNAL_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-)
 
 from .. import ClosedError, CongestedError, CursorError, Gap, Hub, Tail, TidingsError, UnavailableError, Writer, _port
-from . import _compat, _scoping
+from . import _scoping, _sessions
 from ._opening import opening_of
-from ._replay import Replayed, gap_notice
+from ._replay import MESSAGE, OPENED, Replayed, gap_notice
+from ._resume import Resumer
+from ._sdk import DUMP, DUMPED, is_final, substitute, wire_bytes
 from ._trouble import Trouble
 from ._unscoped import UnscopedStreams
 
+if TYPE_CHECKING:
+    from mcp_types import JSONRPCMessage
+
 _log: Final = logging.getLogger("tidings.mcp")
-
-_FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
-
-_DUMP: Final = {kind: kind.__pydantic_serializer__.to_json for kind in (JSONRPCNotification, JSONRPCRequest)}
-"""What a server sends before a stream's final response, and how it becomes JSON (`_compat.wire_bytes`, looked up once)."""
 
 _SHOWN: Final = 64
 """How many characters of a request id, which is the client's to choose, go into a stream's name."""
 
 _CATCH_UP: Final = 2.0
 """Seconds a message waits for a store that is behind, before others that were not stored yet are given up for it."""
+
+_PATIENCE: Final = 2.0
+"""Seconds in all that a client which reads slowly may hold up the other calls of its session, for each stream."""
 
 _APPEND: Final = "an event could not be stored; it cannot be replayed"
 _REPLAY: Final = "a stream could not be replayed to its end"
@@ -54,18 +48,23 @@ class EventStore(SdkEventStore):
     - an event id of another session, an unknown one or a malformed one replays nothing;
     - what retention has dropped is told by ``notifications/io.tidings/gap`` before the earliest message left;
     - what had to be given up while the store was down is told in the same way, reason `lost`;
-    - no failure of the store is raised into the SDK, where it would end the session.
+    - a client that does not read a stream holds up the rest of its session for at most 2 s: then that connection is
+      closed, and the client resumes (clients of before 2025-11-25, which may not know how, are waited for);
+    - no failure of the store is raised into the SDK, where it would end the session;
+    - a client that resumes at another process on the same store, or after its server died and was started again, is
+      served from the store (`resume_front=False` leaves such a request to the SDK, which answers 404); see `ResumeFront`.
 
     One object serves any number of sessions: each transport the SDK makes with it gets a `SessionEventStore`.
     Handed to something that makes no SDK transport, the object itself keeps the plain contract of the SDK and
     replays only where it can tell the streams of two sessions apart; use `scoped` there.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, *, resume_front: bool = True) -> None:
         self._hub = hub
         self._opening = opening_of(hub)
         self._trouble = Trouble()
         self._unscoped: UnscopedStreams | None = None
+        self._resumer = Resumer(hub, self._trouble) if resume_front else None
         _scoping.install()
 
     @property
@@ -118,8 +117,11 @@ class SessionEventStore(SdkEventStore):
         "_behind",
         "_close_sse_stream",
         "_hub",
+        "_is_full",
+        "_lagging",
         "_opened",
         "_opening",
+        "_owner",
         "_scope",
         "_tails",
         "_trouble",
@@ -131,7 +133,8 @@ class SessionEventStore(SdkEventStore):
     ) -> None:
         self._hub = hub
         self._opening = opening_of(hub)
-        self._scope = "session:" + session_id
+        self._scope = _sessions.scope_of(session_id)
+        self._owner: _sessions.Owner | None = None
         self._trouble = trouble
         self._close_sse_stream = close_sse_stream
         # Open streams by the SDK's stream id; a request id used again after its final response opens a fresh one.
@@ -139,9 +142,18 @@ class SessionEventStore(SdkEventStore):
         self._opened = 0
         # The store did not catch up within the time one message waits: the next ones do not wait as well.
         self._behind = False
+        # Set by the SDK's transport: whether the connection of a stream takes no more messages for now.
+        self._is_full: Callable[[str], bool] | None = None
+        # Seconds that open streams may still hold up the session, by the SDK's stream id: those whose client knows how to
+        # come back.
+        self._lagging: dict[str, float] = {GET_STREAM_KEY: _PATIENCE}
         # The tail now following a stream, by the stream's own id.
         self._tails: dict[str, Tail] = {}
         _port.attend()
+
+    def owned_by(self, principal: str | None) -> None:
+        """Say whose session it is (None: nobody's in particular); it is on record before the session's first event."""
+        self._owner = _sessions.Owner(self._hub, self._scope, principal)
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Append `message` to the session's stream `stream_id` and return its event id; None only marks a position.
@@ -151,13 +163,19 @@ class SessionEventStore(SdkEventStore):
         """
         # The hot path of every message a server sends, in the middle of an open stream: no awaits, no locks, no
         # formatting. Everything else goes the long way, also what went wrong here: nothing was appended then.
-        dump = _DUMP.get(type(message))
+        dump = DUMP.get(type(message))
         if dump is not None:
             try:
-                return self._writers[stream_id].append(dump(message, by_alias=True, exclude_unset=True))
-            except Exception:  # noqa: S110  the long way tells what is wrong
-                pass
-        return await self._store(stream_id, message)
+                event_id = self._writers[stream_id].append(dump(message, **DUMPED))
+            except Exception:
+                event_id = await self._store(stream_id, message)  # tells what is wrong
+        else:
+            event_id = await self._store(stream_id, message)
+        if event_id and stream_id in self._lagging and self._is_full is not None and self._is_full(stream_id):
+            await self._let_go(stream_id)
+        if dump is None and stream_id not in self._writers and stream_id != GET_STREAM_KEY:
+            self._lagging.pop(stream_id, None)
+        return event_id
 
     async def _store(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         try:
@@ -167,24 +185,22 @@ class SessionEventStore(SdkEventStore):
                     self._trouble.swallow(_APPEND, _NOT_OPEN)
                     return ""
                 writer = self._open(stream_id)
+                if message is None:
+                    return await self._prime(stream_id, writer)
             if message is None:
                 return writer.cursor()
             try:
-                payload = message.__pydantic_serializer__.to_json(message, by_alias=True, exclude_unset=True)
+                payload = wire_bytes(message)
             except Exception as error:
                 self._trouble.report(_APPEND, error)
-                substitute = _substitute(message)
-                if substitute is None:
+                instead = substitute(message)
+                if instead is None:
                     return writer.cursor()
-                payload = substitute
-            # Exact types: `isinstance` asks a pydantic class in Python.
-            final = type(message) in _FINAL and stream_id != GET_STREAM_KEY
+                payload = instead
+            final = stream_id != GET_STREAM_KEY and is_final(message)
             if final:
                 del self._writers[stream_id]
-            try:
-                return writer.append(payload, close=final)
-            except CongestedError:
-                return await self._append_later(writer, payload, final)
+            return await self._append(writer, payload, final)
         except Exception as error:
             self._trouble.report(_APPEND, error)
             # A writer that failed is not used again: the next message starts a fresh stream, and who follows this one
@@ -194,7 +210,38 @@ class SessionEventStore(SdkEventStore):
                 self._close(failed)
             return ""
 
-    async def _append_later(self, writer: Writer, payload: bytes, final: bool) -> str:
+    async def _let_go(self, stream_id: str) -> None:
+        """Wait for a client that does not read, for a while; then close its connection, so that it does not hold up the
+        other calls of its session. It comes back for the rest, which is in the store by now."""
+        assert self._is_full is not None
+        began = anyio.current_time()
+        pause = 0.0
+        while self._is_full(stream_id):
+            left = self._lagging[stream_id] - (anyio.current_time() - began)
+            if left <= 0:
+                self._lagging[stream_id] = _PATIENCE if stream_id == GET_STREAM_KEY else 0.0
+                _log.info("a client does not read a stream of %s; its connection is closed", self._scope)
+                if self._close_sse_stream is not None:
+                    self._close_sse_stream(stream_id)
+                return
+            await anyio.sleep(min(pause, left))
+            pause = min(0.05, pause * 2 or 0.001)
+        self._lagging[stream_id] -= anyio.current_time() - began
+
+    async def _prime(self, stream_id: str, writer: Writer) -> str:
+        """Make a new stream exist for whoever comes back with its first position, wherever that is, however long the
+        tool says nothing."""
+        if stream_id != GET_STREAM_KEY:
+            self._lagging[stream_id] = _PATIENCE
+        return await self._append(writer, b"{}", final=False, type=OPENED)
+
+    async def _append(self, writer: Writer, payload: bytes, final: bool, type: str = MESSAGE) -> str:
+        try:
+            return writer.append(payload, type=type, close=final)
+        except CongestedError:
+            return await self._append_later(writer, payload, final, type)
+
+    async def _append_later(self, writer: Writer, payload: bytes, final: bool, type: str) -> str:
         """Append when the store has caught up: the session sends faster than the disk takes, for once it has to wait.
 
         A store that does not catch up is as good as down: what must be given up is told as a gap.
@@ -206,10 +253,10 @@ class SessionEventStore(SdkEventStore):
                 with anyio.move_on_after(_CATCH_UP):
                     await self._caught_up(writer)
                 try:
-                    return writer.append(payload, close=final)
+                    return writer.append(payload, type=type, close=final)
                 except CongestedError:
                     self._behind = True
-            return writer.append(payload, close=final, give_up=True)
+            return writer.append(payload, type=type, close=final, give_up=True)
         except Exception as error:
             self._trouble.report(_APPEND, error)
             if final:
@@ -225,6 +272,13 @@ class SessionEventStore(SdkEventStore):
     def _open(self, stream_id: str) -> Writer:
         # The number makes the name one that the session has never had; the rest is for people, and bounded.
         self._opened += 1
+        if self._owner is not None:
+            try:
+                self._owner.record()
+            except CongestedError:
+                pass  # with the session's next stream
+            except Exception as error:
+                self._trouble.report("the owner of a session could not be recorded", error)
         writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:_SHOWN]}")
         self._writers[stream_id] = writer
         return writer
@@ -244,7 +298,12 @@ class SessionEventStore(SdkEventStore):
             self._take_over(tail)
             async for batch in tail.batches():
                 for item in batch:
-                    replayed = gap_notice(item) if isinstance(item, Gap) else Replayed(item.payload)
+                    if isinstance(item, Gap):
+                        replayed = gap_notice(item)
+                    elif item.type == MESSAGE:
+                        replayed = Replayed(item.payload)
+                    else:
+                        continue
                     await send_callback(EventMessage(cast("JSONRPCMessage", replayed), item.cursor))
         except CursorError as error:
             _log.debug("nothing to replay in %s: %s", self._scope, error)
@@ -261,6 +320,21 @@ class SessionEventStore(SdkEventStore):
         writers, self._writers = self._writers, {}
         for writer in writers.values():
             self._close(writer)
+        if self._owner is not None:
+            self._close_owner(self._owner, deleted=False)
+
+    def deleted(self) -> None:
+        """The client ended the session: nobody may resume it any more, here or elsewhere. Never raises."""
+        if self._owner is not None:
+            self._close_owner(self._owner, deleted=True)
+
+    def _close_owner(self, owner: _sessions.Owner, *, deleted: bool) -> None:
+        try:
+            owner.close(deleted=deleted)
+        except ClosedError:
+            pass  # with its hub
+        except Exception as error:
+            self._trouble.report("the end of a session could not be recorded", error)
 
     def _close(self, writer: Writer) -> None:
         try:
@@ -293,14 +367,3 @@ class SessionEventStore(SdkEventStore):
             tail.close()
         except Exception as error:
             self._trouble.report(_REPLAY, error)
-
-
-def _substitute(message: JSONRPCMessage) -> bytes | None:
-    """What is stored for a message that has no JSON text: an error in place of a response, else nothing.
-
-    A client that resumes must not wait for ever for a response that could not be written.
-    """
-    if not isinstance(message, JSONRPCResponse | JSONRPCError):
-        return None
-    error = ErrorData(code=INTERNAL_ERROR, message="The response could not be serialised")
-    return _compat.wire_bytes(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))

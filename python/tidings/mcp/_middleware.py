@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +20,8 @@ from ._request2 import Request2
 from ._task_call import TaskCall
 from ._task_methods import asker, declared
 from ._task_policy import NEVER, Tasks
+from ._timeouts import Timeout, limit_of
 from ._trouble import Trouble
-
-Timeout = float | Mapping[str, float] | None
-"""Seconds for every tool, or by tool name, or none."""
 
 
 class Middleware:
@@ -134,6 +132,4 @@ class Middleware:
         raise _wire.timed_out(seconds)
 
     def _limit_of(self, ctx: ServerRequestContext[Any, Any]) -> float | None:
-        if isinstance(self._timeout, Mapping):
-            return self._timeout.get((ctx.params or {}).get("name", ""))
-        return self._timeout
+        return limit_of(self._timeout, (ctx.params or {}).get("name", ""))

@@ -87,34 +87,46 @@ class Nurseries:
         return found
 
     def around(
-        self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]]
+        self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]], *, once: bool = False
     ) -> Callable[[Server[Any]], AbstractAsyncContextManager[Any]]:
-        """A lifespan that also opens the hub and keeps a nursery.
+        """A lifespan that also opens the hub and keeps a nursery (`once`: unless one is kept on this event loop already).
 
-        The hub is opened so that what a server that died left undone is done without waiting for a first call. The
-        nursery closes before the inner lifespan, whose resources the tools use.
+        The nursery closes before the inner lifespan, whose resources the tools use.
         """
 
         @asynccontextmanager
         async def wrapped(server: Server[Any]) -> AsyncIterator[Any]:
-            async with lifespan(server) as state, anyio.create_task_group() as tasks:
-                _port.attend()
-                opening = opening_of(self._hub)
-                await opening.first()
-                tasks.start_soon(opening.go_on)
-                nursery = Nursery(tasks)
-                entry = (anyio.lowlevel.current_token(), state, nursery)
-                self._open.append(entry)
-                try:
+            async with lifespan(server) as state:
+                if once and self.current(state) is not None:
                     yield state
-                finally:
-                    await nursery.shut_down()
-                    self._open.remove(entry)
-                    tasks.cancel_scope.cancel()
-                    if opening.is_open:
-                        await self._flush()
+                else:
+                    async with self.opened(state):
+                        yield state
 
         return wrapped
+
+    @asynccontextmanager
+    async def opened(self, state: object) -> AsyncIterator[None]:
+        """Open the hub and keep a nursery for the lifespan that yielded `state`.
+
+        The hub is opened so that what a server that died left undone is done without waiting for a first call.
+        """
+        async with anyio.create_task_group() as tasks:
+            _port.attend()
+            opening = opening_of(self._hub)
+            await opening.first()
+            tasks.start_soon(opening.go_on)
+            nursery = Nursery(tasks)
+            entry = (anyio.lowlevel.current_token(), state, nursery)
+            self._open.append(entry)
+            try:
+                yield
+            finally:
+                await nursery.shut_down()
+                self._open.remove(entry)
+                tasks.cancel_scope.cancel()
+                if opening.is_open:
+                    await self._flush()
 
     async def _flush(self) -> None:
         """Have everything on disk that was appended so far.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import Any, Final
 
@@ -12,11 +11,9 @@ from mcp.server.auth.provider import AccessToken, principal_components
 from mcp.server.context import ServerRequestContext
 
 from . import _compat
+from ._principals import ANONYMOUS, principal
 
 _STAND_IN: Final = "io.tidings/principal"
-
-ANONYMOUS: Final = "anonymous"
-"""Where detached calls are counted whose principal lives no longer than one request."""
 
 
 def principal_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str]:
@@ -28,7 +25,7 @@ def principal_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str]:
     token = _token(ctx)
     if token is not None:
         client, issuer, subject = principal_components(token)
-        name = "auth:" + json.dumps([issuer, subject, client], separators=(",", ":"))
+        name = principal(issuer, subject, client)
         return name, name
     connection = _compat.connection(ctx.session)
     if connection.session_id is not None:

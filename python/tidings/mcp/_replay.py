@@ -7,6 +7,12 @@ from typing import Any, Final
 
 from .. import Gap
 
+MESSAGE: Final = "message"
+"""The type of a stored event that is a message of the protocol; others are the adapter's own and never go out."""
+
+OPENED: Final = "io.tidings.opened"
+"""The type of the event that stands for the priming event of a stream."""
+
 GAP_METHOD: Final = "notifications/io.tidings/gap"
 """DESIGN section 8: tells a resumed legacy stream that it cannot be complete."""
 
@@ -25,6 +31,11 @@ class Replayed:
 
 
 def gap_notice(gap: Gap) -> Replayed:
+    """`gap_text` for the SDK."""
+    return Replayed(gap_text(gap))
+
+
+def gap_text(gap: Gap) -> bytes:
     """The notification that stands in for what is missing: `reason`, and the numbers the stream still has."""
     params: dict[str, Any] = {"reason": gap.reason}
     if gap.earliest_seq is not None:
@@ -32,4 +43,4 @@ def gap_notice(gap: Gap) -> Replayed:
     if gap.head_seq is not None:
         params["headSeq"] = gap.head_seq
     notice = {"jsonrpc": "2.0", "method": GAP_METHOD, "params": params}
-    return Replayed(json.dumps(notice, separators=(",", ":")).encode())
+    return json.dumps(notice, separators=(",", ":")).encode()

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mcp.server.streamable_http import GET_STREAM_KEY, EventCallback, EventMessage
-from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
 from .. import CursorError, Gap, Hub, Writer
-from . import _compat
-from ._replay import Replayed, gap_notice
+from ._replay import MESSAGE, OPENED, Replayed, gap_notice
+from ._sdk import is_final, wire_bytes
+
+if TYPE_CHECKING:
+    from mcp_types import JSONRPCMessage
 
 _REMEMBERED: Final = 1024
 """How many streams, the most recent ones, can be replayed."""
@@ -58,11 +60,11 @@ class UnscopedStreams:
                 stream.ambiguous = True
         if message is None:
             return stream.head
-        final = isinstance(message, JSONRPCResponse | JSONRPCError) and stream_id != GET_STREAM_KEY
+        final = stream_id != GET_STREAM_KEY and is_final(message)
         if final:
             stream.closed = True
             del self._open[stream_id]
-        stream.head = stream.writer.append(_compat.wire_bytes(message), close=final, give_up=True)
+        stream.head = stream.writer.append(wire_bytes(message), close=final, give_up=True)
         return stream.head
 
     async def replay(self, last_event_id: str, send_callback: EventCallback) -> str | None:
@@ -83,8 +85,9 @@ class UnscopedStreams:
                     break
                 if isinstance(item, Gap):
                     await send_callback(EventMessage(cast("JSONRPCMessage", gap_notice(item)), item.cursor))
-                else:
-                    at = item.cursor
+                    continue
+                at = item.cursor
+                if item.type == MESSAGE:
                     await send_callback(EventMessage(cast("JSONRPCMessage", Replayed(item.payload)), item.cursor))
             if stream.closed or stream.ambiguous:
                 return None
@@ -97,6 +100,8 @@ class UnscopedStreams:
         self._opened += 1
         writer = self._hub.new_writer(self._scope, f"{self._opened}:{stream_id[:64]}")
         stream = _Stream(stream_id, writer, ambiguous=not primed or stream_id == GET_STREAM_KEY)
+        if primed:
+            stream.head = writer.append(b"{}", type=OPENED, give_up=True)
         self._open[stream_id] = stream
         self._known[writer.stream] = stream
         while len(self._known) > _REMEMBERED:

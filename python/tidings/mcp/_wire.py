@@ -6,11 +6,14 @@ import json
 from typing import Any, Final
 
 import pydantic_core
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from .. import Ended
+from ._sdk import make_error
+
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+"""JSON-RPC 2.0, section 5.1."""
 
 CONFIG: Final = "notificationConfig"
 """The key in the parameters of ``tools/call`` and in the capabilities (SEP-992)."""
@@ -58,54 +61,42 @@ def encode_result(result: dict[str, Any], *, modern: bool) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def wire_error(error: Exception, *, modern: bool) -> dict[str, Any]:
-    """The JSON-RPC error the SDK answers with when a handler raised `error`."""
-    if isinstance(error, MCPError):
-        dumped: dict[str, Any] = error.error.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return dumped
-    if isinstance(error, ValidationError):
-        return {"code": INVALID_PARAMS, "message": "Invalid request parameters", "data": ""}
-    if modern:
-        return {"code": INTERNAL_ERROR, "message": "Internal server error"}
-    return {"code": 0, "message": str(error)}
-
-
-def config_rejected(data: dict[str, Any]) -> MCPError:
+def config_rejected(data: dict[str, Any]) -> Exception:
     """-32602 with `data` as the core words it: the faults (at most 20) and how many there were; nothing ran."""
-    return MCPError(
+    return make_error(
         INVALID_PARAMS,
         "notificationConfig was rejected and nothing ran; data.faults says why",
         data,
     )
 
 
-def config_not_stored() -> MCPError:
+def config_not_stored() -> Exception:
     """A config that cannot be made durable is not accepted: the client is told and may try again."""
-    return MCPError(
+    return make_error(
         INTERNAL_ERROR,
         "notificationConfig could not be stored and nothing ran; try again later",
         {"reason": "unavailable", "retryable": True},
     )
 
 
-def not_serialisable() -> MCPError:
+def not_serialisable() -> Exception:
     """Answered for a result that no JSON text exists for."""
-    return MCPError(INTERNAL_ERROR, "The tool's result could not be serialised", {"reason": "unserialisable"})
+    return make_error(INTERNAL_ERROR, "The tool's result could not be serialised", {"reason": "unserialisable"})
 
 
-def timed_out(seconds: float | None, call_id: str | None = None) -> MCPError:
+def timed_out(seconds: float | None, call_id: str | None = None) -> Exception:
     """Answered for a tool that was stopped because its time was over."""
     data: dict[str, Any] = {"reason": "timeout"}
     if seconds is not None:
         data["timeoutMs"] = round(seconds * 1000)
     if call_id is not None:
         data["callId"] = call_id
-    return MCPError(INTERNAL_ERROR, "The tool call timed out", data)
+    return make_error(INTERNAL_ERROR, "The tool call timed out", data)
 
 
-def ended_elsewhere(ended: Ended, call_id: str) -> MCPError:
+def ended_elsewhere(ended: Ended, call_id: str) -> Exception:
     """Answered for a call that somebody else ended while its tool ran: its timer, or another process."""
     if ended.outcome == "timeout":
         return timed_out(None, call_id)
     data = {"reason": ended.reason or ended.outcome, "callId": call_id}
-    return MCPError(INTERNAL_ERROR, f"The tool call ended as {ended.outcome}", data)
+    return make_error(INTERNAL_ERROR, f"The tool call ended as {ended.outcome}", data)

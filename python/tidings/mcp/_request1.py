@@ -1,0 +1,131 @@
+"""A ``tools/call`` of mcp 1.x."""
+
+from __future__ import annotations
+
+import uuid
+import weakref
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import anyio
+from mcp import types
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.lowlevel.server import request_ctx
+from mcp.server.session import ServerSession
+from mcp.shared.context import RequestContext
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+
+from . import _wire
+from ._principals import ANONYMOUS, principal_in
+from ._request import Emit
+
+Handler = Callable[[types.CallToolRequest], Awaitable[types.ServerResult]]
+
+_stand_ins: Final[weakref.WeakKeyDictionary[ServerSession, str]] = weakref.WeakKeyDictionary()
+
+
+class Request1:
+    """See `Request`."""
+
+    modern: Final = False
+
+    def __init__(self, ctx: RequestContext, request: types.CallToolRequest, handler: Handler) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._handler = handler
+        # The only one that knows of a cancellation by the client.
+        self._responder = ctx.session._in_flight.get(ctx.request_id)
+        self.id = ctx.request_id
+        self.params = {"name": request.params.name, **(request.params.model_extra or {})}
+        self.session_id = _session_id(ctx)
+
+    def principal(self) -> tuple[str, str]:
+        """The principal of the request, and the name its detached calls are counted under."""
+        name = _logged_in(self._ctx)
+        if name is not None:
+            return name, name
+        if self.session_id is not None:
+            name = "session:" + self.session_id
+            return name, name
+        name = _stand_ins.setdefault(self._ctx.session, "connection:" + uuid.uuid4().hex)
+        return name, ANONYMOUS
+
+    def cancel_asked(self) -> bool:
+        """Whether the client cancelled it; a session that ends or a server that stops is something else."""
+        return self._responder is not None and self._responder.cancelled
+
+    async def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification on the request's own stream."""
+        notification = types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params)
+        metadata = ServerMessageMetadata(related_request_id=self.id)
+        await self._ctx.session._write_stream.send(SessionMessage(types.JSONRPCMessage(notification), metadata))
+
+    async def run(self, emit: Emit) -> Any:
+        """Call the handler with a context of the call's own."""
+        params = self._request.params.model_copy()
+        extra = {key: value for key, value in (params.model_extra or {}).items() if key != _wire.CONFIG}
+        object.__setattr__(params, "__pydantic_extra__", extra)
+        token = request_ctx.set(replace(self._ctx, session=_recording(self._ctx.session, emit)))
+        try:
+            result = await self._handler(self._request.model_copy(update={"params": params}))
+        finally:
+            request_ctx.reset(token)
+        return result.root
+
+
+def _session_id(ctx: RequestContext) -> str | None:
+    headers = getattr(ctx.request, "headers", None)
+    # A server without sessions has seen no `initialize` on this connection, whatever the client's headers say.
+    if headers is None or ctx.session.client_params is None:
+        return None
+    return headers.get("mcp-session-id")
+
+
+def _logged_in(ctx: RequestContext) -> str | None:
+    scope = getattr(ctx.request, "scope", None)
+    name = principal_in(scope) if isinstance(scope, dict) else None
+    if name is not None:
+        return name
+    token = get_access_token()
+    return None if token is None else principal_in({"user": AuthenticatedUser(token)})
+
+
+class _RecordingSession(ServerSession):
+    """The session as a watched tool sees it: what it says is recorded on its call, then sent as ever, if it still can be.
+
+    It shares all state with the session it stands for.
+    """
+
+    __slots__ = ("_tidings_emit",)
+
+    def __init__(self) -> None:
+        raise TypeError("made by _recording")
+
+    async def send_notification(self, notification: Any, related_request_id: Any = None) -> None:
+        """Send a notification; progress and log also become events of the call."""
+        said = notification.model_dump(by_alias=True, mode="json", exclude_none=True)
+        params = said.get("params") or {}
+        if said["method"] == "notifications/progress":
+            self._record(_wire.PROGRESS_EVENT, {k: v for k, v in params.items() if k != "progressToken"})
+        elif said["method"] == "notifications/message":
+            self._record(_wire.LOG_EVENT, params)
+        try:
+            await super().send_notification(notification, related_request_id)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass  # the session is over and the tool runs on
+
+    def _record(self, kind: str, payload: dict[str, Any]) -> None:
+        try:
+            encoded = _wire.dumps(payload)
+        except (TypeError, ValueError):
+            return
+        self._tidings_emit(kind, encoded)
+
+
+def _recording(session: ServerSession, emit: Emit) -> ServerSession:
+    proxy = object.__new__(_RecordingSession)
+    proxy.__dict__ = session.__dict__
+    proxy._tidings_emit = emit
+    return proxy
