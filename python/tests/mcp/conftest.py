@@ -15,7 +15,15 @@ from tidings import Hub
 
 # Tests of what one SDK alone has.
 _ALONE = {
-    "mcp2": ["test_mcp_attach.py", "test_mcp_chain.py", "test_mcp_elsewhere.py"],
+    "mcp2": [
+        "test_mcp_attach.py",
+        "test_mcp_chain.py",
+        "test_mcp_elsewhere.py",
+        "test_mcp_readme.py",
+        "test_mcp_task_processes.py",
+        "test_mcp_task_stream.py",
+        "test_mcp_tasks.py",
+    ],
     "mcp1": ["test_mcp1.py"],
     "fastmcp": ["test_fastmcp.py"],
 }
