@@ -28,6 +28,15 @@ class TaskClient(Client):
     def ask(self, method: str, params: dict[str, Any], id: int | str = 1, **meta: Any) -> Answer:
         return self.request(method, params, id, **{**self._meta, **meta})
 
+    def post(self, body: Any, *, extra: dict[str, str] | None = None, **options: Any) -> Answer:
+        headers = dict(extra or {})
+        # Said in place of a `_meta` member, which it is not.
+        name = body.get("params", {}).get("_meta", {}).pop("mcp_name", ...)
+        if name is not ...:
+            headers.pop("mcp-name", None)
+            headers.update({} if name is None else {"mcp-name": name})
+        return super().post(body, extra=headers, **options)
+
     def one(self, method: str, params: dict[str, Any]) -> Any:
         """The response to a request: the last message of the answer."""
         return self.ask(method, params).messages()[-1]

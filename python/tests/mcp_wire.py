@@ -261,6 +261,8 @@ class Client:
             extra["mcp-method"] = method
             if "name" in params:
                 extra["mcp-name"] = str(params["name"])
+            elif "taskId" in params:
+                extra["mcp-name"] = str(params["taskId"])
         if meta:
             params["_meta"] = meta
         return self.post({"jsonrpc": "2.0", "id": id, "method": method, "params": params}, extra=extra)

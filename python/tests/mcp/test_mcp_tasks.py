@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -246,6 +247,32 @@ def test_who_may_ask(play: Play, attached: Callable[..., TaskClient], method: st
     assert all(error == errors[0] for error in errors)
     assert client.one(method, {"taskId": 7, **more})["error"]["code"] == -32602
     assert client.one(method, more)["error"]["code"] == -32602
+
+
+def test_a_header_that_does_not_name_the_task_is_refused(play: Play, attached: Callable[..., TaskClient]) -> None:
+    client = attached(ALWAYS, tasks_stream=True)
+    task_id = client.start("work")["taskId"]
+    for method in ("tasks/get", "tasks/update", "tasks/cancel", "tasks/stream"):
+        params = {"taskId": task_id, "inputResponses": {}}
+        for name in (None, "other", "=?base64?x?="):
+            if name is None and method == "tasks/stream":
+                continue  # a draft that says nothing of it
+            answer = client.ask(method, params, mcp_name=name)
+            assert answer.status == 400
+            assert answer.messages()[-1]["error"]["code"] == -32020
+    encoded = "=?base64?" + base64.b64encode(task_id.encode()).decode() + "?="
+    answer = client.ask("tasks/get", {"taskId": task_id}, mcp_name=encoded)
+    assert answer.messages()[-1]["result"]["status"] == "working"
+
+
+def test_a_tool_may_require_the_extension(play: Play, attached: Callable[..., TaskClient]) -> None:
+    client = attached(Tasks(inline=0.05, tools={"work": "required"}))
+    refused = TaskClient(client.port, declares=False).call("work")
+    assert refused.status == 400
+    assert refused.messages()[-1]["error"]["code"] == -32021
+    assert client.start("work")["status"] == "working"
+    play.gate.open()
+    assert text_of(Client(client.port, LEGACY).call("work").messages()[-1]["result"]) == "done"
 
 
 @pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])

@@ -10,6 +10,7 @@ import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp_types import methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import Hub
 from . import _capabilities, _compat, _wire
@@ -18,8 +19,8 @@ from ._nursery import Nurseries
 from ._principal import principal_of
 from ._request2 import Request2
 from ._task_call import TaskCall
-from ._task_methods import asker, declared
-from ._task_policy import NEVER, Tasks
+from ._task_methods import asker, declared, undeclared
+from ._task_policy import NEVER, REQUIRED, Tasks
 from ._timeouts import Timeout, limit_of
 from ._trouble import Trouble
 
@@ -68,7 +69,13 @@ class Middleware:
     def _task_call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, tasks: Tasks) -> TaskCall | None:
         mode = tasks.mode((ctx.params or {}).get("name"))
         nursery = self._nurseries.current(ctx.lifespan_context)
-        if mode == NEVER or nursery is None or not declared(ctx) or not self._is_served(ctx):
+        if mode == NEVER or not self._is_served(ctx):
+            return None
+        if not declared(ctx):
+            if mode == REQUIRED and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                raise undeclared()
+            return None
+        if nursery is None:
             return None
         methods.validate_client_request("tools/call", ctx.protocol_version, ctx.params)
         params = ctx.params or {}

@@ -8,7 +8,8 @@ from typing import Any, Final
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, RequestParams, methods
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, RequestParams, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict
 
@@ -37,6 +38,12 @@ def declared(ctx: ServerRequestContext[Any, Any]) -> bool:
         return False
     capabilities = ctx.session.client_capabilities
     return bool(capabilities and capabilities.extensions and EXTENSION in capabilities.extensions)
+
+
+def undeclared() -> MCPError:
+    """Answered to a request that needs the extension and did not declare it."""
+    message = f"The client did not declare the extension {EXTENSION!r}"
+    return MCPError(_MISSING_CAPABILITY, message, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
 
 
 def asker(ctx: ServerRequestContext[Any, Any]) -> tuple[str, bool]:
@@ -169,9 +176,25 @@ def _require(ctx: ServerRequestContext[Any, Any]) -> None:
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         # To this client the extension, and with it the method, does not exist.
         raise MCPError(_METHOD_NOT_FOUND, "Method not found", ctx.method)
+    _check_name(ctx)
     if not declared(ctx):
-        message = f"The client did not declare the extension {EXTENSION!r}"
-        raise MCPError(_MISSING_CAPABILITY, message, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+        raise undeclared()
+
+
+def _check_name(ctx: ServerRequestContext[Any, Any]) -> None:
+    """Over HTTP the header Mcp-Name has to name the task (SEP-2243); the SDK asks that of its own methods only.
+
+    ``tasks/stream`` is none of the extension's methods yet, so there it may be left out.
+    """
+    task_id = (ctx.params or {}).get("taskId")
+    headers = getattr(ctx.request, "headers", None)
+    if headers is None or not isinstance(task_id, str):
+        return
+    named = headers.get(MCP_NAME_HEADER)
+    if (named is None and ctx.method != "tasks/stream") or (
+        named is not None and decode_header_value(named) != task_id
+    ):
+        raise MCPError(HEADER_MISMATCH, f"The {MCP_NAME_HEADER} header does not match the request body's taskId")
 
 
 def _task_id(ctx: ServerRequestContext[Any, Any]) -> str:

@@ -16,7 +16,8 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 AUTO: Final = "auto"
 ALWAYS: Final = "always"
 NEVER: Final = "never"
-_MODES: Final = (AUTO, ALWAYS, NEVER)
+REQUIRED: Final = "required"
+_MODES: Final = (AUTO, ALWAYS, NEVER, REQUIRED)
 
 EVENTS_GONE: Final = -32010
 """SEP-2694's code. It lies in a range where 2026-07-28 allows no new codes, so that clients go by ``data.reason``."""
@@ -36,7 +37,8 @@ class Tasks:
     poll: float = 1.0
     """How often a client should ask."""
     tools: Mapping[str, str] = field(default_factory=dict)
-    """By tool name: ``"always"`` a task and at once, ``"never"``, or ``"auto"``, which all others are."""
+    """By tool name: ``"always"`` a task and at once, ``"never"``, ``"auto"``, which all others are, or ``"required"``: as
+    ``"auto"``, and a request of 2026-07-28 that does not declare the extension is refused with -32021."""
     events_gone_code: int = EVENTS_GONE
     """The JSON-RPC code of ``events_gone`` from ``tasks/stream``."""
 
