@@ -30,7 +30,8 @@ pub const HEAD: &str = "\
 |---|---|---|---|---|---|---|
 ";
 
-/// One case as rows of the table: ours, the peer's, and the ratio of the rates.
+/// One case as rows of the table: ours, the peer's, and the ratios: of the rates over one floor, and of the processor time,
+/// which the floor hardly changes.
 pub fn rows(case: &str, rounds: &[Round]) -> String {
     let mut text = String::new();
     side(&mut text, case, "ours", rounds.iter().map(|round| &round.ours));
@@ -41,8 +42,10 @@ pub fn rows(case: &str, rounds: &[Round]) -> String {
         0 => String::new(),
         n => format!("; {n} of {} rounds left out, the floor moved between the two", rounds.len()),
     };
-    let ratio = if fair.is_empty() { "no ratio".to_owned() } else { ratio.text(|v| format!("{:.0} %", v * 100.0)) };
-    let _ = writeln!(text, "| | **ours/raw** | **{ratio}**{unfair} | | | | |");
+    let percent = |v: f64| format!("{:.0} %", v * 100.0);
+    let ratio = if fair.is_empty() { "no ratio".to_owned() } else { ratio.text(percent) };
+    let cpu = Spread::of(rounds.iter().map(|round| round.ours.run.cpu / round.peer.run.cpu)).text(percent);
+    let _ = writeln!(text, "| | **ours/raw** | **{ratio}**{unfair} | | | {cpu} | |");
     text
 }
 
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     fn measured(rate: f64, extending: f64) -> Measured {
-        Measured { run: Run { rate, ..Run::default() }, floor: Floor { extending, rewriting: 100.0 } }
+        Measured { run: Run { rate, cpu: 1.0, ..Run::default() }, floor: Floor { extending, rewriting: 100.0 } }
     }
 
     #[test]
