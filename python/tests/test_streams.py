@@ -1,5 +1,6 @@
 """Streams: what is appended comes back, byte for byte, once and in order."""
 
+import sys
 import time
 
 import anyio
@@ -176,6 +177,68 @@ async def test_a_cancelled_wait_loses_nothing(hub: tidings.Hub) -> None:
     last = int(tail.cursor.rsplit(".", 1)[1])
     assert last == 100
     assert rest == [str(n).encode() for n in range(100 - len(rest), 100)]
+
+
+async def test_what_is_there_is_taken_without_waiting(hub: tidings.Hub) -> None:
+    writer = hub.new_writer("session", "taken")
+    start = writer.cursor()
+    writer.append("1")
+    writer.append("2")
+    await writer.flush()
+    tail = hub.resume("session", start)
+    assert payloads([await anext(tail)]) == [b"1"]
+    # What a batch left over comes first, then what was committed since, then nothing for now.
+    assert payloads(tail.take() or []) == [b"2"]
+    assert tail.take() == []
+    place = tail.cursor
+    writer.append("3", close=True)
+    await writer.flush()
+    assert payloads(tail.take() or []) == [b"3"]
+    assert tail.cursor != place
+    assert tail.take() is None
+    tail.close()
+    assert tail.take() is None
+
+
+async def test_a_stream_whose_writer_lives_is_not_abandoned(hub: tidings.Hub) -> None:
+    writer = hub.new_writer("session", "living")
+    start = writer.cursor()
+    assert not hub.resume("session", start).abandoned()  # not even before its first commit
+    writer.append("1")
+    await writer.flush()
+    tail = hub.resume("session", start)
+    assert not tail.abandoned()
+    writer.close()
+    await writer.flush()
+    assert not tail.abandoned()
+    await hub.stream("session", "shared").append("1")
+    assert not hub.stream("session", "shared").tail().abandoned()
+
+
+async def test_a_stream_whose_writer_was_killed_is_abandoned(hub: tidings.Hub, url: str) -> None:
+    code = f"""
+import os, signal
+from tidings import Hub
+hub = Hub({url!r})
+async def main():
+    writer = hub.new_writer("session", "left")
+    print(writer.cursor(), flush=True)
+    writer.append("1")
+    await writer.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+hub.run(main())
+"""
+    left = await anyio.run_process([sys.executable, "-c", code], check=False)
+    assert left.returncode == -9
+    tail = hub.resume("session", left.stdout.decode().strip())
+    assert tail.abandoned()
+    assert payloads(tail.take() or []) == [b"1"]
+    assert tail.take() == []
+    # Somebody else goes on with it.
+    writer = await hub.stream("session", "left").claim()
+    assert not tail.abandoned()
+    writer.append("2", close=True)
+    assert payloads(await collect(tail)) == [b"2"]
 
 
 async def test_where_a_read_begins(hub: tidings.Hub) -> None:
