@@ -80,7 +80,7 @@ def test_a_full_buffer_of_a_disk_that_does_not_answer_becomes_a_gap(make_victim:
 def test_a_config_is_refused_when_the_disk_does_not_answer(
     make_victim: Callable[..., Victim], receiver: Receiver
 ) -> None:
-    victim = make_victim(patience={"tidings.mcp._calls._ACCEPT_WITHIN": 0.2}).start()
+    victim = make_victim(patience={"tidings.mcp._calls.ACCEPT_WITHIN": 0.2}).start()
     client = Client(victim.port, LEGACY)
     victim.faults.hold()
     refused = client.call("steps", id=1, notificationConfig=receiver.config("completed", "failed"))
