@@ -15,7 +15,7 @@ from . import _scoping, _sessions
 from ._opening import opening_of
 from ._replay import MESSAGE, OPENED, Replayed, gap_notice
 from ._resume import Resumer
-from ._sdk import DUMP, DUMPED, is_final, substitute, wire_bytes
+from ._sdk import DUMP, is_final, substitute, wire_bytes
 from ._trouble import Trouble
 from ._unscoped import UnscopedStreams
 
@@ -163,17 +163,16 @@ class SessionEventStore(SdkEventStore):
         """
         # The hot path of every message a server sends, in the middle of an open stream: no awaits, no locks, no
         # formatting. Everything else goes the long way, also what went wrong here: nothing was appended then.
-        dump = DUMP.get(type(message))
-        if dump is not None:
-            try:
-                event_id = self._writers[stream_id].append(dump(message, **DUMPED))
-            except Exception:
-                event_id = await self._store(stream_id, message)  # tells what is wrong
+        try:
+            event_id = self._writers[stream_id].append(DUMP[type(message)](message, by_alias=True, exclude_unset=True))
+        except Exception:
+            event_id = await self._store(stream_id, message)  # tells what is wrong, if anything is
+            ended = stream_id not in self._writers and stream_id != GET_STREAM_KEY
         else:
-            event_id = await self._store(stream_id, message)
-        if event_id and stream_id in self._lagging and self._is_full is not None and self._is_full(stream_id):
+            ended = False
+        if self._is_full is not None and event_id and stream_id in self._lagging and self._is_full(stream_id):
             await self._let_go(stream_id)
-        if dump is None and stream_id not in self._writers and stream_id != GET_STREAM_KEY:
+        if ended:
             self._lagging.pop(stream_id, None)
         return event_id
 

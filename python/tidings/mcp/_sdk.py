@@ -33,15 +33,14 @@ GENERATION: Final = 2 if find_spec("mcp_types") is not None else 1
 
 if not TYPE_CHECKING and GENERATION == 1:
     try:
-        from ._sdk1 import DUMP, DUMPED, error_dict, is_final, make_error, substitute, wire_bytes
+        from ._sdk1 import DUMP, error_dict, is_final, make_error, substitute, wire_bytes
     except ImportError as error:
         raise ImportError(f"{_WANTED}; found mcp {VERSION}: {error}") from error
 else:
-    from ._sdk2 import DUMP, DUMPED, error_dict, is_final, make_error, substitute, wire_bytes
+    from ._sdk2 import DUMP, error_dict, is_final, make_error, substitute, wire_bytes
 
 __all__ = [
     "DUMP",
-    "DUMPED",
     "GENERATION",
     "VERSION",
     "error_dict",

@@ -9,7 +9,6 @@ from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, J
 
 _FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
 
-DUMPED: Final[dict[str, Any]] = {}
 DUMP: Final[dict[type, Any]] = {}
 """Nothing goes the short way: all messages are of one type here, final responses too."""
 

@@ -20,13 +20,10 @@ from pydantic import ValidationError
 
 _FINAL: Final = frozenset({JSONRPCResponse, JSONRPCError})
 
-DUMPED: Final[dict[str, Any]] = {"by_alias": True, "exclude_unset": True}
-"""How the legacy transport dumps a message for the wire."""
-
 DUMP: Final[dict[type, Callable[..., bytes]]] = {
     kind: kind.__pydantic_serializer__.to_json for kind in (JSONRPCNotification, JSONRPCRequest)
 }
-"""What a server sends before a stream's final response, and how it becomes JSON (`wire_bytes`, looked up once)."""
+"""What a server sends before a stream's final response, and how it becomes JSON with the arguments of `wire_bytes`."""
 
 
 def wire_bytes(message: JSONRPCMessage) -> bytes:
