@@ -10,20 +10,21 @@ from pathlib import Path
 HERE = Path(__file__).resolve()
 
 
-class ServerProcess:
-    """The test server of a kind (`mcp_stage.KINDS`), attached to the store on `database`."""
+class Process:
+    """A program of these tests that says its port first and then goes on by what it is told."""
 
-    def __init__(self, database: Path, kind: str, receiver_port: int = 443) -> None:
+    def __init__(self, program: Path, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE), str(database), kind, str(receiver_port)],
+            [sys.executable, str(program), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(HERE.parent)},
         )
-        self.port = int(self._line())
+        self.port = int(self.line())
 
-    def _line(self) -> str:
+    def line(self) -> str:
+        """What it says next: its port, then what its tools have come to."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the server process ended"
@@ -31,7 +32,7 @@ class ServerProcess:
 
     def reached(self) -> None:
         """Wait until a tool has come to the gate."""
-        assert self._line() == "reached"
+        assert self.line() == "reached"
 
     def go(self) -> None:
         """Open the gate."""
@@ -53,6 +54,13 @@ class ServerProcess:
             self._process.wait(20)
         finally:
             self._process.kill()
+
+
+class ServerProcess(Process):
+    """The test server of a kind (`mcp_stage.KINDS`), attached to the store on `database`."""
+
+    def __init__(self, database: Path, kind: str, receiver_port: int = 443) -> None:
+        super().__init__(HERE, str(database), kind, str(receiver_port))
 
 
 def main() -> None:

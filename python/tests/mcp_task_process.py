@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
+
+from mcp_process import Process
 
 HERE = Path(__file__).resolve()
 
 
-class TaskProcess:
+class TaskProcess(Process):
     """`mcp_tasks.task_server` with tasks and ``tasks/stream``, attached to the store on `database`."""
 
     def __init__(self, database: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE), str(database)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        )
-        self.port = int(self.line())
-
-    def line(self) -> str:
-        """What it says next: its port, then `reached`, `cancelled`."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the server process ended"
-        return line.strip()
-
-    def go(self) -> None:
-        """Open the gate."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
-
-    def kill(self) -> None:
-        """kill -9."""
-        self._process.kill()
-        self.close()
-
-    def close(self) -> None:
-        """End it, in good order if it still runs."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
-        try:
-            self._process.wait(20)
-        finally:
-            self._process.kill()
+        super().__init__(HERE, str(database))
 
 
 def main() -> None:
