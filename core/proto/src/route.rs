@@ -4,12 +4,11 @@ use crate::config::NotificationConfig;
 use crate::trigger::Trigger;
 
 /// What the server does with a firing that no route can take. SEP-992: it MUST do one of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndeliverablePolicy {
     /// Nothing.
     Drop,
     /// An entry in the result's `_meta["io.tidings/undelivered"]`, see [`crate::firing::undelivered_json`].
-    #[default]
     Annotate,
 }
 
