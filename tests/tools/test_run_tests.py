@@ -18,8 +18,9 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 """
 
 
-def suite(code: str) -> object:
-    return run_tests.Step("it", "a step", [sys.executable, "-c", code], suite=run_tests.count_cargo)
+def suite(code: str, *, may_skip: bool = False) -> object:
+    command = [sys.executable, "-c", code]
+    return run_tests.Step("it", "a step", command, suite=run_tests.count_cargo, may_skip=may_skip)
 
 
 def check(code: str) -> object:
@@ -36,6 +37,12 @@ def test_conformance_counts_are_in_its_closing_line() -> None:
     assert run_tests.count_conformance(lines[:1]) == run_tests.Count()
 
 
+def test_official_counts_are_in_its_closing_line() -> None:
+    lines = ["ok    2025-11-25  ping", "official: 10 passed, 2 failed, 1 skipped", "not official: 9 passed, 9 failed"]
+    assert run_tests.count_official(lines) == run_tests.Count(passed=10, failed=2, skipped=1)
+    assert run_tests.count_official(lines[:1]) == run_tests.Count()
+
+
 def test_pytest_counts_come_from_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_tests, "PYTEST_REPORT", str(tmp_path / "report.xml"))
     assert run_tests.count_pytest([]) == run_tests.Count(), "no report: pytest did not get to its end"
@@ -46,6 +53,7 @@ def test_pytest_counts_come_from_its_report(tmp_path: Path, monkeypatch: pytest.
 
 
 PASSED = "print('test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured')"
+IGNORED = "print('test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured')"
 FAILED = "print('test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured')"
 TABLE = {
     "a check that passes": (check("pass"), (1, 0), ""),
@@ -55,6 +63,9 @@ TABLE = {
     "a suite that fails without a failed test": (suite(f"{PASSED}; raise SystemExit(101)"), (2, 1), "exit code 101"),
     "a suite that is killed": (suite("import os; os.kill(os.getpid(), 9)"), (0, 1), "killed by SIGKILL"),
     "a suite without tests": (suite("pass"), (0, 1), "ran no test"),
+    "a suite that skipped all": (suite(IGNORED), (0, 1), "ran no test"),
+    "a suite that may skip all": (suite(IGNORED, may_skip=True), (0, 0), ""),
+    "a suite that may skip and ran nothing": (suite("pass", may_skip=True), (0, 1), "ran no test"),
     "a command that does not exist": (
         run_tests.Step("it", "a step", ["./no-such-command"]),
         (0, 1),

@@ -26,14 +26,27 @@ class TaskInput:
         self._answers = hub.stream(scope, _ANSWERS)
 
     async def outstanding(self) -> dict[str, Any]:
-        """What is asked for and not answered."""
+        """What is asked for and not answered, also by answers that the task has not yet taken."""
         try:
             head = (await self._questions.read(limit=1)).head_seq
             page = await self._questions.read(after=head - 1 if head else None)
+            asked: dict[str, Any] = json.loads(page.events[-1].payload) if page.events else {}
+            # A name is used once in a task's life, so that an answer is to this question, whenever it came.
+            answered = await self._answered() if asked else set()
         except CursorError:
-            return {}  # it never asked for anything
-        asked: dict[str, Any] = json.loads(page.events[-1].payload) if page.events else {}
-        return asked
+            return {}  # it never asked for anything, or its time is over
+        return {key: request for key, request in asked.items() if key not in answered}
+
+    async def _answered(self) -> set[str]:
+        answered: set[str] = set()
+        after: int | None = None
+        while True:
+            page = await self._answers.read(after=after)
+            for event in page.events:
+                answered.update(json.loads(event.payload))
+            if not page.events or page.events[-1].seq == page.head_seq:
+                return answered
+            after = page.events[-1].seq
 
     async def answer(self, responses: Mapping[str, Any]) -> None:
         """Give answers to whoever runs the task."""

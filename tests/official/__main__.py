@@ -1,0 +1,131 @@
+"""Runs the official MCP conformance suite on the SDK's own server, with our adapter and without, and compares.
+
+  python tests/official              both revisions that the suite has requirements for
+  python tests/official --keep DIR   the suite's own reports stay there
+
+A scenario passes when no check of it comes out worse with us than without, and none fails: neither what the SDK does by
+itself, nor the Tasks extension, which it does not serve. The suite is pinned by package-lock.json and installed into
+.cache/official. Without npm the whole is skipped, and with CI=true that is a failure. The last line reads
+`official: N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from comparing import Checks, faults, read_checks
+
+HERE: Final = Path(__file__).resolve().parent
+CACHE: Final = HERE.parent.parent / ".cache" / "official"
+SUITE: Final = CACHE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+# The suite needs Node.js 22; the machine's own may be older.
+NODE: Final = CACHE / "node_modules" / "node" / "bin" / "node"
+
+REVISIONS: Final = ("2025-11-25", "2026-07-28")
+INSTALL: Final = "apt-get install -y npm"
+# Far above what a run takes: it only ends what hangs.
+LIMIT_SECONDS: Final = 300
+
+
+def install() -> None:
+    """Have the suite as the lock file says. Quick when nothing changed."""
+    wanted = hashlib.sha256()
+    for name in ("package.json", "package-lock.json"):
+        wanted.update((HERE / name).read_bytes())
+    stamp = CACHE / "installed.stamp"
+    if stamp.is_file() and stamp.read_text() == wanted.hexdigest() and NODE.is_file():
+        return
+    CACHE.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, CACHE / name)
+    print("official: npm ci, into .cache/official", flush=True)
+    subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CACHE, check=True)
+    stamp.write_text(wanted.hexdigest())
+
+
+class Fixture:
+    """The server in a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "server.py"), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit("official: the fixture server does not start")
+        self.url = f"http://127.0.0.1:{int(line)}/mcp"
+
+    def stop(self) -> None:
+        """End it in good order."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        finally:
+            self._process.kill()
+
+
+def run_suite(url: str, revision: str, reports: Path) -> Checks:
+    """One run of the suite; what its checks came to."""
+    reports.mkdir(parents=True)
+    command = [str(NODE), str(SUITE), "server", "--url", url, "--requirements", revision, "-o", str(reports)]
+    # Its exit code says whether all checks passed, which is not the question here.
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+    found = read_checks(reports)
+    if not found:
+        print(done.stdout[-4000:], done.stderr[-4000:], sep="\n")
+        sys.exit(f"official: the suite gave no report for {revision}")
+    return found
+
+
+def run_both(reports: Path, *arguments: str) -> dict[str, Checks]:
+    """Both revisions against one fixture server, by revision."""
+    fixture = Fixture(*arguments)
+    try:
+        return {revision: run_suite(fixture.url, revision, reports / arguments[0] / revision) for revision in REVISIONS}
+    finally:
+        fixture.stop()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the suite's reports stay")
+    options = parser.parse_args()
+    if shutil.which("npm") is None:
+        print(f"official: skipped, npm is missing; install it with: {INSTALL}")
+        must = os.environ.get("CI") == "true"
+        print(f"official: 0 passed, {int(must)} failed, {int(not must)} skipped")
+        return int(must)
+    install()
+    with tempfile.TemporaryDirectory(prefix="tidings-official-") as scratch, ThreadPoolExecutor() as pool:
+        reports = options.keep or Path(scratch) / "reports"
+        attached = pool.submit(run_both, reports, "attached", str(Path(scratch) / "tidings.db"))
+        plain = pool.submit(run_both, reports, "plain")
+        with_us, without = attached.result(), plain.result()
+    passed = failed = 0
+    for revision in REVISIONS:
+        for scenario, wrong in sorted(faults(without[revision], with_us[revision]).items()):
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            print(f"{'FAIL' if wrong else 'ok':4}  {revision}  {scenario}")
+            for line in wrong:
+                print(f"      {line}")
+    print(f"official: {passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
