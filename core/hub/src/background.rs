@@ -12,9 +12,8 @@ use tokio::time::{sleep, timeout_at};
 use crate::call;
 use crate::core::{Core, millis};
 use crate::dispatch;
+use crate::others::Others;
 
-/// How often a tail learns of what another process committed.
-const POLL: Duration = Duration::from_millis(20);
 /// How often, in milliseconds, due work of other processes is looked for when nothing is known to be due.
 const LOOK_MS: i64 = 1_000;
 /// How often, in milliseconds, retention looks for what may go.
@@ -41,7 +40,6 @@ struct Schedule {
     round: StoreMillis,
     /// Calls of workers whose lease ran out are left alone before this.
     reap: StoreMillis,
-    version: u64,
 }
 
 async fn serve(core: &Arc<Core>) {
@@ -52,14 +50,16 @@ async fn serve(core: &Arc<Core>) {
         look: start,
         round: start,
         reap: start,
-        version: core.store.version().unwrap_or_default(),
     };
+    let mut others = Others::new(core);
     let mut in_flight = JoinSet::new();
     while !core.draining.load(Ordering::Acquire) {
-        let wait = work(core, &mut schedule, &mut in_flight).await;
+        let wait = work(core, &mut schedule, &mut in_flight, &mut others).await;
         tokio::select! {
             () = core.work.notified() => schedule.look = core.timeline.now(),
             Some(_) = in_flight.join_next() => schedule.look = core.timeline.now(),
+            () = core.watched.notified() => {}
+            () = others.committed() => {}
             () = sleep(wait) => {}
         }
     }
@@ -79,7 +79,7 @@ fn heartbeat_ms(core: &Core) -> i64 {
 }
 
 /// Does what is due, and answers how long there is nothing to do.
-async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>) -> Duration {
+async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>, others: &mut Others) -> Duration {
     while in_flight.try_join_next().is_some() {}
     let now = core.timeline.now();
     // The clock counts while the host sleeps or this process is stopped, and all leases run out meanwhile. The others
@@ -97,22 +97,13 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet
         schedule.trim = now.saturating_add(TRIM_MS);
         trim(core).await;
     }
-    let watched = core.store.is_shared() && (core.notifier.any() || call::any(core));
-    if watched
-        && let Ok(version) = core.store.version()
-        && version != schedule.version
-    {
-        schedule.version = version;
-        core.notifier.all();
-        call::look(core);
-    }
+    others.look(core, now);
     if schedule.look <= now {
         look(core, schedule, in_flight, now).await;
     }
-    let next = schedule.heartbeat.min(schedule.trim).min(schedule.look);
+    let next = schedule.heartbeat.min(schedule.trim).min(schedule.look).min(others.next());
     // Commits took their time: what came meanwhile is counted from now.
-    let wait = Duration::from_millis(u64::try_from(next.saturating_sub(core.timeline.now())).unwrap_or(0));
-    if watched { wait.min(POLL) } else { wait }
+    Duration::from_millis(u64::try_from(next.saturating_sub(core.timeline.now())).unwrap_or(0))
 }
 
 /// Looks for lost calls, timers and deliveries that are due at `round`. All of it with that one time, at which this

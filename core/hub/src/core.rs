@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{CallId, Commit, Done, Durability, Op, Store, WorkerId};
 use tokio::sync::{Notify, watch};
@@ -17,7 +18,7 @@ use crate::clock::{Clock, Timeline};
 use crate::committer::{Committer, Means};
 use crate::error::{Error, ErrorCode, Result};
 use crate::fork;
-use crate::notify::{Notifier, lock};
+use crate::notify::{Notifier, Signal, lock};
 use crate::options::Options;
 use crate::sender::Sender;
 use crate::unborn::Unborn;
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) late: AtomicU64,
     /// Deliveries or timers were committed, the clock was moved, or the hub is closing.
     pub(crate) work: Notify,
+    /// The first tail or call here came that wants to know what other processes commit.
+    pub(crate) watched: Notify,
     /// No new deliveries are taken; attempts in flight may end.
     pub(crate) draining: AtomicBool,
     /// Attempts that are still in flight then are cut.
@@ -77,6 +80,7 @@ impl Core {
             calls: Mutex::default(),
             late: AtomicU64::new(0),
             work: Notify::new(),
+            watched: Notify::new(),
             draining: AtomicBool::new(false),
             drain_until: Mutex::default(),
             generation: fork::generation(),
@@ -165,6 +169,15 @@ impl Core {
     pub(crate) async fn gone(&self) {
         // The sender lives as long as the core, so this ends by the value only.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    /// A signal that is raised whenever the stream grows.
+    pub(crate) fn watch(&self, stream: StreamId) -> Arc<Signal> {
+        let (signal, first) = self.notifier.watch(stream);
+        if first {
+            self.watched.notify_one();
+        }
+        signal
     }
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Vec<Done>> {

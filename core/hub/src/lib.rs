@@ -14,6 +14,7 @@ mod fork;
 mod hub;
 mod notify;
 mod options;
+mod others;
 mod owned;
 mod plan;
 mod sender;

@@ -63,12 +63,12 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// A signal that is raised whenever the stream grows, until [`unwatch`](Self::unwatch).
-    pub(crate) fn watch(&self, stream: StreamId) -> Arc<Signal> {
+    /// A signal that is raised whenever the stream grows, until [`unwatch`](Self::unwatch); and whether it is the only one.
+    pub(crate) fn watch(&self, stream: StreamId) -> (Arc<Signal>, bool) {
         let signal = Arc::new(Signal::default());
-        self.count.fetch_add(1, Ordering::AcqRel);
+        let first = self.count.fetch_add(1, Ordering::AcqRel) == 0;
         lock(&self.waiting).entry(stream).or_default().push(Arc::downgrade(&signal));
-        signal
+        (signal, first)
     }
 
     /// The watcher of that stream with this signal is gone.

@@ -174,7 +174,7 @@ impl Tail {
             if let Err(error) = self.core.alive() {
                 return Poll::Ready(Some(Err(error)));
             }
-            let signal = self.signal.get_or_insert_with(|| self.core.notifier.watch(self.id)).clone();
+            let signal = self.signal.get_or_insert_with(|| self.core.watch(self.id)).clone();
             signal.reset();
             match self.read(limits) {
                 Err(error) => return Poll::Ready(Some(Err(error))),

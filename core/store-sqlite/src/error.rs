@@ -77,6 +77,11 @@ pub(crate) fn forked() -> StoreError {
     )
 }
 
+/// Another process has the right to write and does not let go.
+pub(crate) fn busy() -> StoreError {
+    StoreError::new(StoreErrorKind::Busy, "another process has been writing for longer than this store waits")
+}
+
 /// Something in the file is not as this store writes it.
 pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, what)

@@ -12,8 +12,9 @@
 //!   and never with another event under the same number. The store learns the boot from [`Store::timeline`]: call it before
 //!   anything is committed.
 //! - **Secrets** ([`Sealed`](tidings_store::Sealed) fields) are sealed with the operator's key or one from a key file.
-//! - **Files**, all made with mode 0600: the database, `-wal` and `-shm` (SQLite's), `-key`, and one `-w-…` per worker, whose
-//!   lock tells other processes that the worker lives.
+//! - **Files**, all made with mode 0600: the database, `-wal` and `-shm` (SQLite's), `-key`, `-gate` and `-next` (at which
+//!   processes that want to write queue), and one `-w-…` per worker, whose
+//!   lock tells other processes that the worker lives, and by which they hear of its commits.
 //! - **Fork.** A store belongs to the process that opened it. In a forked child every method answers an error of kind
 //!   `Closed`, and dropping the store leaves everything open, because closing it would write to memory shared with the parent.
 //!   A process that forks while it has stores open calls [`before_fork`] and [`after_fork`] around that; then the child can
@@ -26,10 +27,12 @@
 #![allow(clippy::disallowed_methods, reason = "a store waits for its medium and measures that")]
 
 mod calls;
+mod changes;
 mod connection;
 mod deliveries;
 mod error;
 mod fork;
+mod gate;
 mod keyfile;
 mod open;
 mod read;
@@ -41,7 +44,8 @@ mod streams;
 mod tests;
 mod timeline;
 mod trim;
-mod version;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod wake;
 mod workers;
 mod writer;
 
@@ -56,16 +60,16 @@ use rusqlite::Connection;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{
-    Boot, CallId, CallRecord, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Page, ReadLimits,
-    Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Page,
+    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
 };
 
+use crate::changes::Watch;
 use crate::connection::Role;
 use crate::error::Fail;
 use crate::open::Place;
 use crate::read::Readers;
 use crate::seal::Sealer;
-use crate::version::Watch;
 use crate::workers::Workers;
 use crate::writer::Writer;
 
@@ -368,13 +372,24 @@ impl Store for SqliteStore {
         self.read_with("list deliveries", |conn, _| read::deliveries(conn, subject, state, limit))
     }
 
-    fn version(&self) -> Result<u64, StoreError> {
+    fn changes(&self) -> Result<Changes, StoreError> {
         let inner = self.inner()?;
         lock(&inner.watch).ask(&inner.core)
     }
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn wake(&self) -> Option<Box<dyn tidings_store::Wake>> {
+        match wake::Wake::new(self.inner().ok()?.core.workers.clone()) {
+            Ok(wake) => Some(Box::new(wake)),
+            Err(error) => {
+                tracing::info!(%error, "commits of other processes are polled for");
+                None
+            }
+        }
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -31,7 +31,7 @@ fn in_a_forked_child_nothing_is_done_and_nothing_is_closed() {
     let worker = WorkerId([1; 16]);
     let beat = [Commit::new(Durability::Process, vec![Op::Heartbeat { worker, until: NOW }])];
     assert!(store.commit(&beat)[0].is_ok());
-    assert!(store.version().is_ok());
+    assert!(store.changes().is_ok());
     store.inner.as_ref().unwrap().core.pid.fetch_xor(1, Ordering::AcqRel);
 
     let told = |kind: Result<(), StoreError>| {
@@ -55,7 +55,7 @@ fn in_a_forked_child_nothing_is_done_and_nothing_is_closed() {
     told(store.due_timers(NOW, 1).map(drop));
     told(store.next_due().map(drop));
     told(store.deliveries(None, None, 1).map(drop));
-    told(store.version().map(drop));
+    told(store.changes().map(drop));
     told(store.timeline(&Boot { id: "b".to_owned(), now_ms: 0 }, NOW).map(drop));
     told(store.close());
     let open = descriptors();
@@ -75,7 +75,7 @@ fn around_a_fork_stores_hold_still() {
         let op = Op::Heartbeat { worker: WorkerId([1; 16]), until };
         store.commit(&[Commit::new(Durability::Process, vec![op])]).remove(0)
     };
-    assert!(beat(NOW).is_ok() && store.version().is_ok() && store.next_due().is_ok());
+    assert!(beat(NOW).is_ok() && store.changes().is_ok() && store.next_due().is_ok());
     let inner = store.inner.as_ref().unwrap();
     assert!(inner.has_connections());
     std::thread::scope(|scope| {

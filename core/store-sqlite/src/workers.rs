@@ -18,11 +18,12 @@
 //! the process's lock. So a process keeps a list of the workers it holds and never opens their files a second time.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
@@ -55,11 +56,11 @@ pub(crate) enum Lock {
     Unknown,
 }
 
-/// The locks of one store object.
-#[derive(Debug)]
+/// The locks of one store object. Clones are the same.
+#[derive(Clone, Debug)]
 pub(crate) struct Workers {
     db: PathBuf,
-    mine: Mutex<HashMap<WorkerId, Mine>>,
+    mine: Arc<Mutex<HashMap<WorkerId, Mine>>>,
 }
 
 /// A lock this store object holds. Dropping it lets go of the lock and leaves the file, which then says that the worker is dead.
@@ -79,7 +80,7 @@ impl Drop for Mine {
 
 impl Workers {
     pub(crate) fn new(db: &Path) -> Self {
-        Self { db: db.to_owned(), mine: Mutex::default() }
+        Self { db: db.to_owned(), mine: Arc::default() }
     }
 
     fn mine(&self) -> MutexGuard<'_, HashMap<WorkerId, Mine>> {
@@ -101,10 +102,49 @@ impl Workers {
             // On the list before there is a file, so that no other thread opens and closes it.
             held.insert(path.clone(), std::process::id());
         }
-        let mut mine = Mine { path, file: None };
-        mine.file = Some(lock_file(&mine.path)?);
-        self.mine().insert(worker, mine);
-        Ok(())
+        // Known as one of ours before its file is seen.
+        self.mine().insert(worker, Mine { path: path.clone(), file: None });
+        match lock_file(&path) {
+            Ok(file) => {
+                if let Some(mine) = self.mine().get_mut(&worker) {
+                    mine.file = Some(file);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.mine().remove(&worker);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether this store object holds the worker's lock.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn is_mine(&self, worker: WorkerId) -> bool {
+        self.mine().contains_key(&worker)
+    }
+
+    /// Tells whoever watches (see [`wake`](crate::wake)) that this store has committed.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn ring(&self) {
+        use std::os::unix::fs::FileExt;
+        // Others watch every worker of this store, so one does for all.
+        if let Some(file) = self.mine().values().find_map(|mine| mine.file.as_ref()) {
+            let _ = file.read_at(&mut [0], 0);
+        }
+    }
+
+    /// The directory of the lock files.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.db.parent()
+    }
+
+    /// The worker whose lock file has this name.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn named(&self, file: &OsStr) -> Option<WorkerId> {
+        let prefix = sibling(Path::new(self.db.file_name()?), "-w-");
+        decode_worker(rest_of(file, &prefix)?)
     }
 
     /// What the lock says about a worker.
@@ -166,15 +206,12 @@ impl Workers {
         let Ok(entries) = std::fs::read_dir(dir) else { return };
         for entry in entries.flatten() {
             let file = entry.file_name();
-            let after = |prefix: &Path| {
-                let rest = file.as_encoded_bytes().strip_prefix(prefix.as_os_str().as_encoded_bytes())?;
-                std::str::from_utf8(rest).ok().map(str::to_owned)
-            };
-            if after(&drafts).is_some_and(|mark| mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            if rest_of(&file, &drafts)
+                .is_some_and(|mark| mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit()))
             {
                 let _ = std::fs::remove_file(entry.path());
             }
-            if let Some(worker) = after(&locks).and_then(|text| decode_id(&text).ok()).map(WorkerId)
+            if let Some(worker) = rest_of(&file, &locks).and_then(decode_worker)
                 && !known(worker)
             {
                 self.remove_dead(&[worker]);
@@ -183,8 +220,18 @@ impl Workers {
     }
 }
 
+/// What a file's name has after `prefix`.
+fn rest_of<'a>(file: &'a OsStr, prefix: &Path) -> Option<&'a str> {
+    let rest = file.as_encoded_bytes().strip_prefix(prefix.as_os_str().as_encoded_bytes())?;
+    std::str::from_utf8(rest).ok()
+}
+
+fn decode_worker(text: &str) -> Option<WorkerId> {
+    decode_id(text).ok().map(WorkerId)
+}
+
 /// Never through a link that somebody put in place of the file.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+pub(crate) const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 fn lock_file(path: &Path) -> io::Result<File> {
     // Somebody who sweeps may hold the lock of a new file for a moment, and remove it.
@@ -200,6 +247,8 @@ fn lock_file(path: &Path) -> io::Result<File> {
         match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if names(path, &file) => {
                 in_mode_0600(&file)?;
+                // For people; and a file that is empty wakes nobody. The lock does not need it.
+                let _ = writeln!(&file, "{}", std::process::id());
                 return Ok(file);
             }
             Ok(()) => {}

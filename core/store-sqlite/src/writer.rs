@@ -5,6 +5,7 @@ use tidings_store::{Commit, CommitError, Done, Durability, Op, StoreError, Store
 
 use crate::connection::Role;
 use crate::error::{self, Fail};
+use crate::gate::Gate;
 use crate::streams::Streams;
 use crate::timeline::Newest;
 use crate::trim::Sweep;
@@ -13,6 +14,7 @@ use crate::{Core, schema};
 /// The connection that commits, and what it remembers between groups.
 pub(crate) struct Writer {
     conn: Option<Connection>,
+    gate: Gate,
     /// What `PRAGMA synchronous` stands at; it can only be set between transactions.
     synced: Option<Durability>,
     /// `PRAGMA data_version` at the last group: another value means that somebody else has committed.
@@ -36,6 +38,7 @@ impl Writer {
     pub(crate) fn open(core: &Core) -> Result<Self, StoreError> {
         let mut writer = Self {
             conn: None,
+            gate: Gate::new(&core.place.db),
             synced: None,
             data_version: 0,
             scrub: false,
@@ -81,6 +84,7 @@ impl Writer {
         self.set_durability(core, durability)?;
         let (tried, after) = {
             let Some(conn) = &self.conn else { return Err(error::closed()) };
+            let _turn = self.gate.enter(core.busy_timeout).map_err(|_| error::busy())?;
             let mut tx = Tx {
                 conn,
                 core,
@@ -185,12 +189,14 @@ impl Writer {
         self.connected(core)?;
         self.set_durability(core, Durability::Disk)?;
         let Some(conn) = &self.conn else { return Err(error::closed()) };
+        let turn = self.gate.enter(core.busy_timeout).map_err(|_| error::busy())?;
         let done = (|| {
             begin(conn)?;
             let done = change(conn)?;
             conn.execute_batch("COMMIT")?;
             Ok(done)
         })();
+        drop(turn);
         done.map_err(|error| {
             self.roll_back(error::poisons(&error));
             error::sql(&error, what, &core.place.db)
@@ -211,7 +217,7 @@ impl Writer {
     }
 }
 
-/// Takes the right to write, waiting for other processes: the one place where they queue.
+/// Takes the right to write. Others have it for a moment only, unless they went around the [`Gate`].
 fn begin(conn: &Connection) -> rusqlite::Result<()> {
     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
 }
@@ -238,6 +244,8 @@ impl After {
             core.workers.release(worker);
         }
         core.workers.remove_dead(&self.forgotten);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        core.workers.ring();
     }
 }
 

@@ -5,13 +5,17 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout};
+use std::time::Duration;
 
 use common::*;
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Pid, Signal, kill_process};
-use tidings_store::{Commit, DeliveryState, Durability, Op, Store, WorkerId};
+use tidings_store::{Commit, DeliveryState, Durability, Op, Store, StoreErrorKind, WorkerId};
+use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
 /// The other process.
 #[test]
@@ -23,6 +27,8 @@ fn child() {
         "opener" => opener(&db),
         "sizes" => sizes(&db),
         "appender" => appender(&db),
+        "queuer" => queuer(&db),
+        "impatient" => impatient(&db),
         other => panic!("no part {other}"),
     }
 }
@@ -140,7 +146,15 @@ fn opening_removes_what_the_dead_left_and_nothing_of_the_living() {
     std::fs::write(beside(&db, "-key.0011223344556677"), "").unwrap();
     let (child, mut out) = start("worker", &db);
     assert_eq!(said(&mut out).as_deref(), Some("ready"));
-    let expected = ["store.db", "store.db-key", "store.db-shm", &format!("store.db-w-{W1}"), "store.db-wal"];
+    let expected = [
+        "store.db",
+        "store.db-gate",
+        "store.db-key",
+        "store.db-next",
+        "store.db-shm",
+        &format!("store.db-w-{W1}"),
+        "store.db-wal",
+    ];
     assert_eq!(names(&dir), expected);
     drop(open(&db));
     assert_eq!(names(&dir), expected);
@@ -230,7 +244,10 @@ fn processes_that_make_the_store_at_once_share_one_key() {
             assert_eq!(call.config.0, "sealed");
             kill(child);
         }
-        assert_eq!(names(&dir), ["store.db", "store.db-key", "store.db-shm", "store.db-wal"]);
+        assert_eq!(
+            names(&dir),
+            ["store.db", "store.db-gate", "store.db-key", "store.db-next", "store.db-shm", "store.db-wal"]
+        );
     }
 }
 
@@ -369,4 +386,64 @@ fn a_full_medium_fails_cleanly_and_mends() {
     let store = open(&db);
     assert!(store.stream_by_id(stream_id(1)).unwrap().is_some());
     assert!(!names(&dir).iter().any(|name| name.contains("probe")));
+}
+
+/// Appends once, and says so.
+fn queuer(db: &Path) {
+    let store = open(db);
+    say("open");
+    wait();
+    done(&store, [shared("q", 1, &["queuer"])]);
+    say("done");
+    wait();
+}
+
+/// Who waits for its turn holds the head of the queue, which others therefore do not get past it; and whoever dies or is
+/// stopped in the queue or in its turn holds up nobody for longer than the timeout.
+#[test]
+fn writers_queue_for_their_turn() {
+    let dir = dir();
+    let db = db(&dir);
+    drop(open(&db));
+    let file = |suffix| File::options().read(true).write(true).open(beside(&db, suffix)).unwrap();
+    let (gate, next) = (file("-gate"), file("-next"));
+    let lock = |file| fcntl_lock(file, FlockOperation::NonBlockingLockExclusive);
+
+    let (mut child, mut out) = start("queuer", &db);
+    assert_eq!(said(&mut out).as_deref(), Some("open"));
+    lock(&gate).unwrap(); // it is our turn
+    child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    while lock(&next).is_ok() {
+        fcntl_lock(&next, FlockOperation::Unlock).unwrap();
+        std::thread::yield_now();
+    }
+    fcntl_lock(&gate, FlockOperation::Unlock).unwrap();
+    assert_eq!(said(&mut out).as_deref(), Some("done"));
+    lock(&next).expect("it has left the queue");
+    lock(&gate).expect("and its turn");
+
+    // One that does not let go. This process's own locks do not hold it up, so another one has to wait.
+    let (mut second, mut out) = start("impatient", &db);
+    assert_eq!(said(&mut out).as_deref(), Some("busy"));
+    fcntl_lock(&gate, FlockOperation::Unlock).unwrap();
+    fcntl_lock(&next, FlockOperation::Unlock).unwrap();
+    second.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(said(&mut out).as_deref(), Some("done"));
+    for child in [child, second] {
+        kill(child);
+    }
+    assert_eq!(payloads(&open(&db), stream_id(1)), ["queuer", "impatient"]);
+}
+
+/// Waits for nobody: is told that the store is busy, and comes again when it is told to.
+fn impatient(db: &Path) {
+    let mut options = SqliteOptions::new(db);
+    options.busy_timeout = Duration::ZERO;
+    let store = SqliteStore::open(options).unwrap();
+    assert_eq!(fails(&store, [shared("q", 1, &["early"])]), StoreErrorKind::Busy);
+    say("busy");
+    wait();
+    done(&store, [shared("q", 1, &["impatient"])]);
+    say("done");
+    wait();
 }

@@ -248,7 +248,7 @@ fn a_store_held_by_another_is_busy_and_readable() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(fails(&store, [shared("a", 1, &["1"])]), StoreErrorKind::Busy);
     assert_eq!(payloads(&store, stream_id(1)), ["0"]);
-    assert!(store.version().is_ok());
+    assert!(store.changes().is_ok());
     other.execute_batch("ROLLBACK").unwrap();
     done(&store, [shared("a", 1, &["1"])]);
     assert_eq!(payloads(&store, stream_id(1)), ["0", "1"]);
@@ -279,7 +279,7 @@ fn a_closed_store_answers_closed() {
     assert_eq!(store.close().unwrap_err().kind(), StoreErrorKind::Closed);
     assert_eq!(fails(&store, [shared("a", 1, &["0"])]), StoreErrorKind::Closed);
     assert_eq!(store.stream(&key("a")).unwrap_err().kind(), StoreErrorKind::Closed);
-    assert_eq!(store.version().unwrap_err().kind(), StoreErrorKind::Closed);
+    assert_eq!(store.changes().unwrap_err().kind(), StoreErrorKind::Closed);
     let other = open(&db);
     assert_eq!(other.lost_calls(NOW, 10).unwrap().len(), 1, "its worker did not leave, and is gone");
     drop(store);

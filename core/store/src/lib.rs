@@ -23,4 +23,6 @@ pub use record::{
     CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Sealed,
     StreamInfo, StreamKey, Subject, TaskRecord, TaskTerms, TimerKind, WorkerId,
 };
-pub use store::{Boot, DueTimer, Page, ReadLimits, Store};
+#[cfg(unix)]
+pub use store::Wake;
+pub use store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};

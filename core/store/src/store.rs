@@ -52,6 +52,26 @@ pub struct DueTimer {
     pub due: StoreMillis,
 }
 
+/// What was committed since a last look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Nothing at all.
+    Nothing,
+    /// Something. Streams have grown or were closed: these only, as far as the store could tell; in rare cases (a stream
+    /// whose newest events were evicted at once) one is missing. Everything but streams may have changed as well.
+    Streams(Vec<StreamId>),
+    /// Anything may have changed.
+    Anything,
+}
+
+/// Tells of commits by other processes, see [`Store::wake`]: its descriptor is readable when there were some.
+#[cfg(unix)]
+pub trait Wake: std::os::fd::AsFd + Send + Sync + 'static {
+    /// Takes back what the descriptor tells, so that it tells of later commits only. Says whether there may have been
+    /// commits.
+    fn clear(&self) -> bool;
+}
+
 /// A place that keeps streams, calls, deliveries and timers.
 ///
 /// Methods may block on the medium. [`commit`](Self::commit) is called by one thread at a time; reads come from any
@@ -101,12 +121,19 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError>;
 
-    /// A number that differs from the last answer when another process has committed since. Cheap enough to ask every
-    /// few milliseconds. A store of one process only answers 0.
-    fn version(&self) -> Result<u64, StoreError>;
+    /// What was committed since the last time this was asked, by other processes or by this one. Cheap enough to ask
+    /// every few milliseconds; for one caller. A store of one process only answers `Nothing`.
+    fn changes(&self) -> Result<Changes, StoreError>;
 
     /// Whether other processes may use the same store at the same time.
     fn is_shared(&self) -> bool;
+
+    /// Tells at once of commits by other processes, where the store and the system can; [`changes`](Self::changes) is to
+    /// be asked now and then all the same. Each call makes a new one.
+    #[cfg(unix)]
+    fn wake(&self) -> Option<Box<dyn Wake>> {
+        None
+    }
 
     /// Flushes and lets go of the medium. Later calls answer `Closed`.
     fn close(&self) -> Result<(), StoreError>;

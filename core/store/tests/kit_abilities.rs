@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tidings_proto::stream::StreamId;
 use tidings_store::testkit::Harness;
 use tidings_store::{
-    Boot, CallId, CallRecord, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, MemoryStore, Page,
-    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
+    MemoryStore, Page, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// What all handles share.
@@ -21,7 +21,8 @@ struct Place {
 /// One handle.
 struct Handle {
     place: Arc<Place>,
-    own_commits: AtomicU64,
+    /// How many commits it has told of.
+    told: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -30,8 +31,7 @@ struct Places(Arc<Place>);
 impl Harness for Places {
     fn open(&self) -> Box<dyn Store> {
         let place = Arc::clone(&self.0);
-        let own_commits = AtomicU64::new(place.commits.load(Ordering::SeqCst));
-        Box::new(Handle { place, own_commits, closed: AtomicBool::new(false) })
+        Box::new(Handle { place, told: AtomicU64::new(0), closed: AtomicBool::new(false) })
     }
 
     fn is_durable(&self) -> bool {
@@ -54,7 +54,6 @@ impl Store for Handle {
             Ok(store) => {
                 let answers = store.commit(group);
                 self.place.commits.fetch_add(1, Ordering::SeqCst);
-                self.own_commits.fetch_add(1, Ordering::SeqCst);
                 answers
             }
             Err(error) => group.iter().map(|_| Err(error.clone().into())).collect(),
@@ -106,9 +105,11 @@ impl Store for Handle {
         self.store()?.deliveries(subject, state, limit)
     }
 
-    fn version(&self) -> Result<u64, StoreError> {
+    fn changes(&self) -> Result<Changes, StoreError> {
         self.store()?;
-        Ok(self.place.commits.load(Ordering::SeqCst) - self.own_commits.load(Ordering::SeqCst))
+        let commits = self.place.commits.load(Ordering::SeqCst);
+        let told = self.told.swap(commits, Ordering::SeqCst);
+        Ok(if told == commits { Changes::Nothing } else { Changes::Anything })
     }
 
     fn is_shared(&self) -> bool {

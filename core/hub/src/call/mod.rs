@@ -4,7 +4,7 @@ mod inner;
 mod others;
 
 pub(crate) use inner::CallInner;
-pub(crate) use others::{any, end_lost, end_record, end_timed_out, look, settle_all, shut_down};
+pub(crate) use others::{any, end_lost, end_record, end_timed_out, look, look_at, settle_all, shut_down};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +128,14 @@ impl Call {
         let writer = Writer { core: Arc::clone(&core), owned };
         let inner = Arc::new(CallInner::new(writer, record, config, begin.request_id.clone()));
         // Known here before its row is in the store: its timer may be due at once.
-        lock(&core.calls).insert(id, Arc::downgrade(&inner));
+        let first = {
+            let mut calls = lock(&core.calls);
+            calls.insert(id, Arc::downgrade(&inner));
+            calls.len() == 1
+        };
+        if first {
+            core.watched.notify_one();
+        }
         // On the background thread, so that a caller who gives up waiting leaves no row behind that nobody ends.
         let begun = core.spawn(async move {
             inner.core.commit(Commit::new(Durability::Disk, ops)).await?;

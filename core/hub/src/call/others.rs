@@ -30,7 +30,16 @@ fn here(core: &Core) -> Vec<Arc<CallInner>> {
 
 /// Looks whether other processes ended calls of this one.
 pub(crate) fn look(core: &Core) {
-    for call in here(core) {
+    look_where(core, |_| true);
+}
+
+/// Same, those whose stream is one of these: a call's end is an event of its stream.
+pub(crate) fn look_at(core: &Core, streams: &[StreamId]) {
+    look_where(core, |call| streams.contains(&call.writer.stream_id()));
+}
+
+fn look_where(core: &Core, which: impl Fn(&CallInner) -> bool) {
+    for call in here(core).into_iter().filter(|call| which(call)) {
         // One that this process is ending hears of it by its own commit.
         if !call.is_ending()
             && let Ok(Some(CallRecord { outcome: Some(outcome), .. })) = core.store.call(call.record.id)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    Boot, CallId, CallRecord, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Durability,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Durability,
     MemoryStore, Op, Page, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
@@ -21,6 +21,8 @@ pub struct FaultStore {
     changed: Condvar,
     /// Says that other processes use the store.
     is_shared: bool,
+    /// The version that was told last.
+    told: AtomicU64,
     fail_reads: AtomicBool,
     /// The chunk that begins with this number is read without its last byte.
     damaged: AtomicU64,
@@ -72,6 +74,7 @@ impl FaultStore {
             faults: Mutex::default(),
             changed: Condvar::new(),
             is_shared,
+            told: AtomicU64::new(0),
             fail_reads: AtomicBool::new(false),
             damaged: AtomicU64::new(u64::MAX),
         }
@@ -276,8 +279,10 @@ impl Store for FaultStore {
         self.inner.deliveries(subject, state, limit)
     }
 
-    fn version(&self) -> Result<u64> {
-        Ok(self.shared.version.load(Ordering::SeqCst))
+    fn changes(&self) -> Result<Changes> {
+        let version = self.shared.version.load(Ordering::SeqCst);
+        let told = self.told.swap(version, Ordering::SeqCst);
+        Ok(if told == version { Changes::Nothing } else { Changes::Anything })
     }
 
     fn is_shared(&self) -> bool {

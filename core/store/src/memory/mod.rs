@@ -20,7 +20,7 @@ use self::workers::Workers;
 use crate::commit::{Commit, CommitError, Done, Op};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject};
-use crate::store::{Boot, DueTimer, Page, ReadLimits, Store};
+use crate::store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};
 
 /// Keeps everything in memory, behind one lock. Both durabilities mean "until the process ends".
 #[derive(Default)]
@@ -227,8 +227,8 @@ impl Store for MemoryStore {
         Ok(self.open()?.deliveries.summaries(subject, state, limit))
     }
 
-    fn version(&self) -> Result<u64, StoreError> {
-        self.open().map(|_| 0)
+    fn changes(&self) -> Result<Changes, StoreError> {
+        self.open().map(|_| Changes::Nothing)
     }
 
     fn is_shared(&self) -> bool {

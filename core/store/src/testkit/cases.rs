@@ -104,7 +104,7 @@ macro_rules! __store_cases {
             }
             shared {
                 handles::handles_see_each_others_commits
-                handles::the_version_tells_of_other_handles_commits
+                handles::changes_tell_of_other_handles_commits
                 handles::fences_hold_between_handles
                 handles::one_outcome_wins_between_handles
                 handles::leases_hold_between_handles

@@ -1,13 +1,15 @@
 //! Several handles on one place at the same time, as several processes have them.
 
+use tidings_proto::stream::StreamId;
+
 use super::Make;
 use super::fixtures::{
     FAR, NOW, W1, W2, World, append, begin, call_id, chunk, claim, create, done, end, enqueue, heartbeat, info, key,
     lease, lease_one, outcome, payloads, refused, settle, settle_op, shared, stream_id,
 };
-use crate::commit::{Done, Refused};
+use crate::commit::{Done, Op, Refused};
 use crate::record::DeliveryState;
-use crate::store::Boot;
+use crate::store::{Boot, Changes, Store};
 
 pub(super) fn handles_see_each_others_commits(make: Make<'_>) {
     let place = make();
@@ -20,16 +22,49 @@ pub(super) fn handles_see_each_others_commits(make: Make<'_>) {
     assert!(one.call(call_id(1)).expect("reads").is_some());
 }
 
-pub(super) fn the_version_tells_of_other_handles_commits(make: Make<'_>) {
+pub(super) fn changes_tell_of_other_handles_commits(make: Make<'_>) {
     let place = make();
     let (one, two) = (place.open(), place.open());
+    let (a, b) = (stream_id(1), stream_id(2));
+    done(&*two, [create(a, &key("a"), W1), create(b, &key("b"), W1)]);
+    one.changes().expect("reads"); // what was before does not matter
     for n in 0..3 {
-        let before = one.version().expect("reads");
-        done(&*two, [shared(stream_id(1), &key("a"), &["x"])]);
-        assert_ne!(one.version().expect("reads"), before, "after commit {n} of the other");
+        for id in [a, b] {
+            done(&*two, [append(id, 1, vec![chunk(n, &["x"])])]);
+            assert_told(&*one, &[id]);
+        }
     }
-    let quiet = one.version().expect("reads");
-    assert_eq!(one.version().expect("reads"), quiet, "nothing happened");
+    done(&*two, [append(b, 1, vec![chunk(3, &["x"])]), append(a, 1, vec![chunk(3, &["x"])])]);
+    assert_told(&*one, &[a, b]);
+    assert_eq!(one.changes().expect("reads"), Changes::Nothing);
+
+    // A stream that is closed without an event, and what is no stream at all.
+    done(&*two, [Op::Append { stream: a, claim: 1, chunks: vec![], close: true, now: NOW + 1 }]);
+    assert_told(&*one, &[a]);
+    done(&*two, [begin(call_id(1), W1)]);
+    assert_told(&*one, &[]);
+
+    // However many there are, none is left out.
+    let id_of =
+        |n: u16| StreamId([[n.to_be_bytes(); 2].concat().as_slice(), &[9; 12]].concat().try_into().expect("16"));
+    let many: Vec<_> = (0..3_000).map(id_of).collect();
+    let append = |(n, id): (usize, &StreamId)| shared(*id, &key(&format!("many {n}")), &["x"]);
+    done(&*two, many.iter().enumerate().map(append).collect::<Vec<_>>());
+    assert_told(&*one, &many);
+    assert_eq!(one.changes().expect("reads"), Changes::Nothing);
+}
+
+/// A store need not tell which streams have grown; one that does tells exactly these.
+#[track_caller]
+fn assert_told(store: &dyn Store, grown: &[StreamId]) {
+    match store.changes().expect("reads") {
+        Changes::Streams(mut told) => {
+            told.sort();
+            assert_eq!(told, grown);
+        }
+        Changes::Anything => {}
+        Changes::Nothing => panic!("{} streams have grown", grown.len()),
+    }
 }
 
 pub(super) fn fences_hold_between_handles(make: Make<'_>) {

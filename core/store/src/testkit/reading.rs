@@ -152,5 +152,5 @@ pub(super) fn a_closed_store_says_so(make: Make<'_>) {
     assert_eq!(kind(store.due_timers(NOW, 1)), closed);
     assert_eq!(kind(store.next_due()), closed);
     assert_eq!(kind(store.deliveries(None, None, 1)), closed);
-    assert_eq!(kind(store.version()), closed);
+    assert_eq!(kind(store.changes()), closed);
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tidings_proto::stream::StreamId;
 use tidings_store::testkit::Harness;
 use tidings_store::{
-    Boot, CallId, CallRecord, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary, Done,
-    DueTimer, MemoryStore, Op, Page, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
+    Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
+    Done, DueTimer, MemoryStore, Op, Page, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
 };
 
 /// What is broken.
@@ -298,8 +298,8 @@ impl Store for Broken {
         self.inner.deliveries(subject, state, limit)
     }
 
-    fn version(&self) -> Result<u64, StoreError> {
-        self.inner.version()
+    fn changes(&self) -> Result<Changes, StoreError> {
+        self.inner.changes()
     }
 
     fn is_shared(&self) -> bool {

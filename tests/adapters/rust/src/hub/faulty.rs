@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    Boot, CallId, CallRecord, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, MemoryStore, Page,
-    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
+    MemoryStore, Page, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// A memory store behind a medium that may fail.
@@ -81,8 +81,8 @@ impl Store for FaultyStore {
         self.inner.deliveries(subject, state, limit)
     }
 
-    fn version(&self) -> Result<u64, StoreError> {
-        self.inner.version()
+    fn changes(&self) -> Result<Changes, StoreError> {
+        self.inner.changes()
     }
 
     fn is_shared(&self) -> bool {
