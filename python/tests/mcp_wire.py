@@ -208,7 +208,15 @@ class Answer:
 class Client:
     """A client of one era, without any of the SDK's own habits."""
 
-    def __init__(self, port: int, era: str, *, path: str = "/mcp", headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        era: str,
+        *,
+        path: str = "/mcp",
+        headers: dict[str, str] | None = None,
+        capabilities: dict[str, Any] | None = None,
+    ) -> None:
         self.port = port
         self.era = era
         self.path = path
@@ -223,7 +231,7 @@ class Client:
                     "method": "initialize",
                     "params": {
                         "protocolVersion": era,
-                        "capabilities": {},
+                        "capabilities": capabilities or {},
                         "clientInfo": {"name": "raw", "version": "1"},
                     },
                 }

@@ -24,7 +24,7 @@ _ALONE = {
         "test_mcp_task_stream.py",
         "test_mcp_tasks.py",
     ],
-    "mcp1": ["test_mcp1.py"],
+    "mcp1": ["test_mcp1.py", "test_mcp1_tasks.py"],
     "fastmcp": ["test_fastmcp.py"],
 }
 collect_ignore = [name for sdk, names in _ALONE.items() if sdk != SDK for name in names]

@@ -13,11 +13,14 @@ was found. Everything needs only stock releases of the SDK; the private names it
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._attach import Attachment, attach
 from ._current import ToolCall, current_call
 from ._event_store import EventStore, SessionEventStore
 from ._principals import principal
 from ._resume import ResumeFront
+from ._sdk import GENERATION
 from ._sdk import VERSION as SDK_VERSION
 from ._task_policy import Tasks
 
@@ -33,3 +36,15 @@ __all__ = [
     "current_call",
     "principal",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Made of what only mcp 1.x has: its experiment with tasks, of 2025-11-25.
+    if name in ("TaskMessageQueue", "TaskStore"):
+        if GENERATION != 1:
+            raise AttributeError(f'tidings.mcp.{name} is for mcp 1.30; with mcp 2.x say attach(…, tasks="auto")')
+        from ._task_queue1 import TaskMessageQueue
+        from ._task_store1 import TaskStore
+
+        return {"TaskMessageQueue": TaskMessageQueue, "TaskStore": TaskStore}[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

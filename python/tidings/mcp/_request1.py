@@ -43,14 +43,7 @@ class Request1:
 
     def principal(self) -> tuple[str, str]:
         """The principal of the request, and the name its detached calls are counted under."""
-        name = _logged_in(self._ctx)
-        if name is not None:
-            return name, name
-        if self.session_id is not None:
-            name = "session:" + self.session_id
-            return name, name
-        name = _stand_ins.setdefault(self._ctx.session, "connection:" + uuid.uuid4().hex)
-        return name, ANONYMOUS
+        return requestor(self._ctx)
 
     def cancel_asked(self) -> bool:
         """Whether the client cancelled it; a session that ends or a server that stops is something else."""
@@ -73,6 +66,19 @@ class Request1:
         finally:
             request_ctx.reset(token)
         return result.root
+
+
+def requestor(ctx: RequestContext) -> tuple[str, str]:
+    """Who asks, and the name under which what they have running is counted."""
+    name = _logged_in(ctx)
+    if name is not None:
+        return name, name
+    session_id = _session_id(ctx)
+    if session_id is not None:
+        name = "session:" + session_id
+        return name, name
+    name = _stand_ins.setdefault(ctx.session, "connection:" + uuid.uuid4().hex)
+    return name, ANONYMOUS
 
 
 def _session_id(ctx: RequestContext) -> str | None:
