@@ -140,6 +140,8 @@ class Hub:
         route_types: Sequence[str] = ("webhook",),
         principal: str,
         session: str | None = None,
+        peer: str | None = None,
+        open: Sequence[str] = (),
         request_id: int | str,
         tool: str,
         timeout: float | None = None,
@@ -149,7 +151,8 @@ class Hub:
         """Accepts a tool call that asks to be watched; it is on disk when this returns.
 
         `config` is the raw JSON text of `notificationConfig`, if it has one; `timeout` is the server's limit, which the config
-        may only lower. With `task_ttl` the call is a task from the start, see `Call.become_task`. Raises `ConfigError`, which lists the broken rules; nothing runs then.
+        may only lower. `open` are the names that routes of type `message` and `callback` may have; `peer` is your own name for
+        the connection of the calling session, where one outlives the request, for routes that go there. With `task_ttl` the call is a task from the start, see `Call.become_task`. Raises `ConfigError`, which lists the broken rules; nothing runs then.
 
         Whoever is cancelled while this waits leaves no call behind: it is cancelled too.
         """
@@ -159,6 +162,8 @@ class Hub:
                 route_types=_texts("route_types", route_types),
                 principal=principal,
                 session=session,
+                peer=peer,
+                open=_texts("open", open),
                 request_id=request_id,
                 tool=tool,
                 timeout=timeout,

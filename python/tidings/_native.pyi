@@ -11,7 +11,9 @@ __all__ = [
     "Ended",
     "Event",
     "Gap",
+    "HostDelivery",
     "Hub",
+    "Outlet",
     "Page",
     "Pending",
     "Port",
@@ -27,6 +29,7 @@ __all__ = [
     "after_fork_in_parent",
     "before_fork",
     "check_event",
+    "check_route",
     "close_all",
     "default_retention",
     "error_table",
@@ -42,6 +45,7 @@ def after_fork() -> None: ...
 def after_fork_in_parent() -> None: ...
 def before_fork() -> None: ...
 def check_event(type: str, payload: bytes | str) -> None: ...
+def check_route(route_type: str, name: str | None) -> None: ...
 def close_all(timeout: float) -> bool: ...
 def default_retention() -> tuple[int | None, int | None, float | None, float | None]: ...
 def error_table() -> list[tuple[str, int, bool]]: ...
@@ -268,6 +272,50 @@ class Tail:
     def close(self) -> None: ...
 
 @final
+class Outlet:
+    """A place that takes deliveries."""
+    def next(self) -> Pending[HostDelivery | None] | HostDelivery | None: ...
+    def close(self) -> None: ...
+
+@final
+class HostDelivery:
+    """A delivery in a handler's hands."""
+    @property
+    def id(self) -> str:
+        """Its own id."""
+    @property
+    def event_id(self) -> str:
+        """The firing's id: the same on every attempt and route."""
+    @property
+    def call_id(self) -> str | None:
+        """The call it is about, if it is about one."""
+    @property
+    def principal(self) -> str:
+        """On whose behalf."""
+    @property
+    def trigger(self) -> str:
+        """The trigger that fired."""
+    @property
+    def route(self) -> str:
+        """The route's id."""
+    @property
+    def route_type(self) -> str:
+        """The route's type."""
+    @property
+    def endpoint(self) -> str | None:
+        """What the client named, if it did."""
+    @property
+    def attempt(self) -> int:
+        """Attempts begun, this one included."""
+    @property
+    def body(self) -> bytes:
+        """The JSON text that a webhook would carry."""
+    def frame(self) -> bytes:
+        """The JSON-RPC notification `notifications/io.tidings/triggered` that carries it."""
+    def _confirm(self) -> bool: ...
+    def _refuse(self, why: str) -> bool: ...
+
+@final
 class Call:
     """A watched call."""
     @property
@@ -318,11 +366,16 @@ class Hub:
         route_types: list[str],
         principal: str,
         session: str | None,
+        peer: str | None,
+        open: list[str],
         request_id: int | str,
         tool: str,
         timeout: float | None,
         task: tuple[float, bool] | None,
     ) -> Pending[Call] | Call: ...
+    def outlet(
+        self, route_type: str, name: str | None, peer: str | None, limit: int | None, timeout: float | None
+    ) -> Outlet: ...
     def task(self, id: str, asker: str) -> Task | None: ...
     def cancel_task(self, id: str, asker: str) -> Pending[bool] | bool: ...
     def deliveries(self, call_id: str | None, state: str | None, limit: int) -> list[Delivery]: ...

@@ -1,6 +1,7 @@
 //! What operations answer.
 
 use crate::call::{Call, Ended};
+use crate::outlet::HostDelivery;
 use crate::pending::Started;
 use crate::stream::{Page, Tail, Writer};
 
@@ -23,6 +24,8 @@ pub enum Answer {
     Call(Call),
     /// How a call ended.
     Ended(Ended),
+    /// A delivery for the host; none where no more come.
+    Delivery(Option<Box<HostDelivery>>),
 }
 
 impl Answer {

@@ -25,6 +25,10 @@ pub struct Begin {
     pub principal: String,
     /// The MCP session, where there is one.
     pub session: Option<String>,
+    /// The host's own name for the connection of the calling session, where one outlives the request.
+    pub peer: Option<String>,
+    /// The names that routes of type `message` and `callback` may have.
+    pub open: Vec<String>,
     /// The JSON-RPC id of the request.
     pub request_id: RequestId,
     /// The tool's name.
@@ -38,11 +42,14 @@ pub struct Begin {
 impl Begin {
     pub(crate) async fn run(self, hub: &tidings::Hub) -> Result<tidings::Call> {
         let route_types: Vec<_> = self.route_types.iter().map(String::as_str).collect();
+        let open: Vec<_> = self.open.iter().map(String::as_str).collect();
         let begin = BeginCall {
             config: self.config.as_deref(),
             route_types: &route_types,
             principal: &self.principal,
             session: self.session.as_deref(),
+            peer: self.peer.as_deref(),
+            open: &open,
             request_id: &self.request_id,
             tool: &self.tool,
             timeout: self.timeout,

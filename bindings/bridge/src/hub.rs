@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::call::{Begin, Call};
 use crate::error::{Error, Result};
 use crate::fork::{Own, lock_global};
+use crate::outlet::{Offer, Outlet};
 use crate::pending::{Cancel, Started, start, start_blocking};
 use crate::settings::Settings;
 use crate::stream::{Stream, Tail, Writer};
@@ -124,6 +125,11 @@ impl Hub {
             let call = begin.run(&hub.inner.hub).await?;
             Ok(Answer::Call(Call::new(hub, call)))
         })
+    }
+
+    /// Offers a place that takes deliveries.
+    pub fn outlet(&self, offer: Offer) -> Result<Outlet> {
+        offer.open(self, &self.inner.hub)
     }
 
     /// The task of that id, for the principal who asks. Blocks for a read.

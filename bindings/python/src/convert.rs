@@ -8,6 +8,7 @@ use tidings_bridge::{self as bridge, Answer, Started};
 
 use crate::call::{Call, Ended};
 use crate::event::Page;
+use crate::outlet::HostDelivery;
 use crate::port::Pending;
 use crate::stream::{WriterHandle, take};
 
@@ -48,6 +49,8 @@ pub(crate) fn finish(py: Python<'_>, answer: bridge::Result<Answer>) -> PyResult
         Answer::Readable(tail) => take(py, &tail),
         Answer::Writer(writer) => Ok(Bound::new(py, WriterHandle::new(writer))?.into_any()),
         Answer::Call(call) => Ok(Bound::new(py, Call::new(call))?.into_any()),
+        Answer::Delivery(None) => Ok(py.None().into_bound(py)),
+        Answer::Delivery(Some(delivery)) => Ok(Bound::new(py, HostDelivery::new(*delivery))?.into_any()),
         Answer::Ended(ended) => Ok(Bound::new(py, Ended::from(ended))?.into_any()),
     }
 }

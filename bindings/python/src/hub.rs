@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidings_bridge::{self as bridge, Begin, Retention, Settings, seconds};
+use tidings_bridge::{self as bridge, Begin, Offer, Retention, Settings, seconds};
 
 use crate::call::{request_id, task_terms};
 use crate::convert::{Detached, begin, blocking, entry, text};
+use crate::outlet::Outlet;
 use crate::stream::{Stream, Tail, WriterHandle};
 
 /// The hub.
@@ -94,7 +95,7 @@ impl Hub {
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
-    #[pyo3(signature = (*, config, route_types, principal, session, request_id, tool, timeout, task))]
+    #[pyo3(signature = (*, config, route_types, principal, session, peer, open, request_id, tool, timeout, task))]
     fn begin_call<'py>(
         &self,
         py: Python<'py>,
@@ -102,6 +103,8 @@ impl Hub {
         route_types: Vec<String>,
         principal: String,
         session: Option<String>,
+        peer: Option<String>,
+        open: Vec<String>,
         request_id: &Bound<'py, PyAny>,
         tool: String,
         timeout: Option<f64>,
@@ -112,9 +115,26 @@ impl Hub {
         begin(py, "Hub.begin_call", || {
             let timeout = timeout.map(|timeout| seconds("timeout", timeout)).transpose()?;
             let task = task.map(|(ttl, bound)| task_terms(ttl, bound)).transpose()?;
-            let begin = Begin { config, route_types, principal, session, request_id, tool, timeout, task };
+            let begin = Begin { config, route_types, principal, session, peer, open, request_id, tool, timeout, task };
             Ok(self.inner.begin_call(begin))
         })
+    }
+
+    fn outlet(
+        &self,
+        py: Python<'_>,
+        route_type: String,
+        name: Option<String>,
+        peer: Option<String>,
+        limit: Option<i64>,
+        timeout: Option<f64>,
+    ) -> PyResult<Outlet> {
+        let outlet = blocking(py, "Hub.outlet", || {
+            let limit = limit.map(bridge::limit).transpose()?;
+            let timeout = timeout.map(|timeout| seconds("timeout", timeout)).transpose()?;
+            self.inner.outlet(Offer { route_type, name, peer, limit, timeout })
+        })?;
+        Ok(Outlet::new(outlet))
     }
 
     fn task(&self, py: Python<'_>, id: &str, asker: &str) -> PyResult<Option<Task>> {

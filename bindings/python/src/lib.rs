@@ -9,6 +9,7 @@ mod call;
 mod convert;
 mod event;
 mod hub;
+mod outlet;
 mod port;
 mod stream;
 mod webhook;
@@ -35,6 +36,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<hub::Task>()?;
     module.add_class::<hub::Hub>()?;
     module.add_class::<hub::Stats>()?;
+    module.add_class::<outlet::HostDelivery>()?;
+    module.add_class::<outlet::Outlet>()?;
     module.add_class::<port::Pending>()?;
     module.add_class::<port::Port>()?;
     module.add_class::<stream::Stream>()?;
@@ -46,6 +49,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(after_fork_in_parent, module)?)?;
     module.add_function(wrap_pyfunction!(before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(call::check_event, module)?)?;
+    module.add_function(wrap_pyfunction!(outlet::check_route, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)?;
     module.add_function(wrap_pyfunction!(hub::close_all, module)?)?;
     module.add_function(wrap_pyfunction!(hub::default_retention, module)?)?;

@@ -24,6 +24,39 @@ const AGAIN_MS: i64 = 100;
 /// Timers and lost calls handled at a time.
 const BATCH: u32 = 64;
 
+/// Attempts under way. Those of the host have bounds of their own, so that neither kind holds up the other.
+#[derive(Default)]
+struct InFlight {
+    webhooks: JoinSet<()>,
+    host: JoinSet<()>,
+}
+
+impl InFlight {
+    /// Ready once an attempt has ended; never where there is none.
+    async fn one_ended(&mut self) {
+        tokio::select! {
+            Some(_) = self.webhooks.join_next() => {}
+            Some(_) = self.host.join_next() => {}
+            else => std::future::pending().await,
+        }
+    }
+
+    async fn all_ended(&mut self) {
+        while self.webhooks.join_next().await.is_some() {}
+        while self.host.join_next().await.is_some() {}
+    }
+
+    fn clear_ended(&mut self) {
+        while self.webhooks.try_join_next().is_some() {}
+        while self.host.try_join_next().is_some() {}
+    }
+
+    fn abort(&mut self) {
+        self.webhooks.abort_all();
+        self.host.abort_all();
+    }
+}
+
 /// Runs until the hub closes.
 pub(crate) fn run(core: &Arc<Core>, runtime: tokio::runtime::Runtime) {
     runtime.block_on(serve(core));
@@ -52,21 +85,21 @@ async fn serve(core: &Arc<Core>) {
         reap: start,
     };
     let mut others = Others::new(core);
-    let mut in_flight = JoinSet::new();
+    let mut in_flight = InFlight::default();
     while !core.draining.load(Ordering::Acquire) {
         let wait = work(core, &mut schedule, &mut in_flight, &mut others).await;
         tokio::select! {
             () = core.work.notified() => schedule.look = core.timeline.now(),
-            Some(_) = in_flight.join_next() => schedule.look = core.timeline.now(),
+            () = in_flight.one_ended() => schedule.look = core.timeline.now(),
             () = core.watched.notified() => {}
             () = others.committed() => {}
             () = sleep(wait) => {}
         }
     }
     let until = core.drain_until();
-    let _ = timeout_at(until, async { while in_flight.join_next().await.is_some() {} }).await;
-    in_flight.abort_all(); // what is cut here comes up again, as its lease ends with this worker
-    while in_flight.join_next().await.is_some() {}
+    let _ = timeout_at(until, in_flight.all_ended()).await;
+    in_flight.abort(); // what is cut here comes up again, as its lease ends with this worker
+    in_flight.all_ended().await;
     // The ends of calls were handed over before this, so they are committed with it, or the store fails.
     if commit(core, Durability::Process, vec![Op::Leave { worker: core.worker }]).await.is_some() {
         let _ = timeout_at(until, call::settle_all(core)).await;
@@ -79,8 +112,8 @@ fn heartbeat_ms(core: &Core) -> i64 {
 }
 
 /// Does what is due, and answers how long there is nothing to do.
-async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>, others: &mut Others) -> Duration {
-    while in_flight.try_join_next().is_some() {}
+async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, others: &mut Others) -> Duration {
+    in_flight.clear_ended();
     let now = core.timeline.now();
     // The clock counts while the host sleeps or this process is stopped, and all leases run out meanwhile. The others
     // wake up like this one: they get the time to say that they live.
@@ -108,16 +141,18 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet
 
 /// Looks for lost calls, timers and deliveries that are due at `round`. All of it with that one time, at which this
 /// worker's own lease is known to run: else it could take back what it has just leased itself.
-async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut JoinSet<()>, round: StoreMillis) {
+async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, round: StoreMillis) {
     let mut came_of_it = 0;
     if schedule.reap <= round {
         came_of_it += call::end_lost(core, round, BATCH).await;
     }
     came_of_it += call::end_timed_out(core, round, BATCH).await;
-    came_of_it += dispatch::lease(core, in_flight, round).await;
+    came_of_it += dispatch::lease(core, &mut in_flight.webhooks, round).await;
+    let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
+    came_of_it += handed;
 
     let now = core.timeline.now();
-    schedule.look = now.saturating_add(LOOK_MS);
+    schedule.look = next.map_or(i64::MAX, |next| next.max(now)).min(now.saturating_add(LOOK_MS));
     if let Ok(Some(due)) = core.store.next_due() {
         let soonest = if came_of_it > 0 { now } else { now.saturating_add(AGAIN_MS) };
         schedule.look = schedule.look.min(due.max(soonest));

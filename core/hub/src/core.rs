@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::fork;
 use crate::notify::{Notifier, Signal, lock};
 use crate::options::Options;
+use crate::outlet::Outlets;
 use crate::sender::Sender;
 use crate::unborn::Unborn;
 
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     /// When the first heartbeat was given.
     pub(crate) started: StoreMillis,
     pub(crate) sender: Sender,
+    pub(crate) outlets: Outlets,
     /// The calls that run in this process.
     pub(crate) calls: Mutex<HashMap<CallId, Weak<CallInner>>>,
     /// Ends of calls that came after another.
@@ -77,6 +79,7 @@ impl Core {
             unborn: Unborn::new(),
             worker: WorkerId(random()?),
             sender: Sender::new(&options),
+            outlets: Outlets::default(),
             calls: Mutex::default(),
             late: AtomicU64::new(0),
             work: Notify::new(),
@@ -234,6 +237,7 @@ impl Core {
         self.committer.hurry();
         self.work.notify_one();
         self.notifier.all(); // tails end now, not when the last attempt has
+        self.outlets.wake_all();
         if lock(&self.threads).contains(&std::thread::current().id()) {
             return false;
         }

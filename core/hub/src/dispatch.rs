@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidings_proto::config::Route;
 use tidings_proto::delivery::{AttemptOutcome, Attempted, Category, DeliveryState, Next, RetryPolicy, next};
+use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
 use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, sign};
 use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Lease, Op, Settle};
@@ -14,6 +15,7 @@ use crate::background::commit;
 use crate::core::{Core, millis};
 use crate::error::{Error, ErrorCode, Result};
 use crate::failpoint;
+use crate::outlet::Handed;
 use crate::plan;
 use crate::sender::{Attempt, Sent};
 
@@ -32,7 +34,34 @@ pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: St
     let length = core.options.delivery_lease.max(core.options.attempt_timeout.saturating_add(SETTLE_TIME));
     let until = core.timeline.now().saturating_add(millis(length));
     let lease = Lease { worker: core.worker, now, until, limit };
-    let Some(done) = commit(core, Durability::Process, vec![Op::Lease(lease)]).await else { return 0 };
+    start(core, in_flight, vec![Op::Lease(lease)], until).await
+}
+
+/// The same for what waits for places of this process: each takes as much as it has room for. Says how many, and when
+/// the next of it is due.
+pub(crate) async fn lease_outlets(
+    core: &Arc<Core>,
+    in_flight: &mut JoinSet<()>,
+    now: StoreMillis,
+) -> (usize, Option<StoreMillis>) {
+    if core.outlets.is_empty() || core.is_closed() {
+        return (0, None);
+    }
+    let Ok(waiting) = core.store.waiting_outlets() else { return (0, None) };
+    let (ready, next) = core.outlets.room(&waiting, now);
+    let mut count = 0;
+    for (outlet, room) in ready {
+        let length = core.options.delivery_lease.max(room.timeout.saturating_add(SETTLE_TIME));
+        let until = core.timeline.now().saturating_add(millis(length));
+        let lease = Lease { worker: core.worker, now, until, limit: room.free };
+        count += start(core, in_flight, vec![Op::LeaseOutlet { lease, outlet }], until).await;
+    }
+    (count, next)
+}
+
+/// Commits the leases and starts the attempts of what they answer.
+async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, leases: Vec<Op>, until: StoreMillis) -> usize {
+    let Some(done) = commit(core, Durability::Process, leases).await else { return 0 };
     let leased = done.into_iter().flat_map(|done| if let Done::Leased(leased) = done { leased } else { Vec::new() });
     let leased: Vec<Delivery> = leased.collect();
     if core.is_closed() {
@@ -56,17 +85,11 @@ pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: St
 async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
     // No attempt begins at or after the deadline.
     let in_time = core.timeline.now() < delivery.new.deadline;
-    let sent = if !in_time {
-        Sent::Failed(Category::Deadline)
-    } else {
-        match prepare(core, &delivery) {
-            Ok(attempt) => core.sender.send(attempt).await,
-            Err(error) => {
-                tracing::error!(delivery = %delivery.new.id, %error, "a delivery cannot be sent");
-                Sent::Failed(Category::ProtocolError)
-            }
-        }
-    };
+    let sent = if !in_time { Sent::Failed(Category::Deadline) } else { send(core, &delivery).await };
+    if sent == Sent::NotTaken {
+        let back = settled(core, &delivery, DeliveryState::Retrying, delivery.new.due, None, false);
+        return settle(core, vec![back], until).await;
+    }
     failpoint::hit("after_post_before_ack");
     let attempted = Attempted {
         attempts: delivery.attempts + u32::from(in_time),
@@ -82,6 +105,8 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
         Sent::Response { status, retry_after } => {
             AttemptOutcome::Response { status: *status, retry_after: retry_after.as_deref() }
         }
+        Sent::Confirmed => AttemptOutcome::Confirmed,
+        Sent::NotTaken => AttemptOutcome::Failed(Category::Unreachable),
         Sent::Failed(category) => AttemptOutcome::Failed(*category),
     };
     let now = core.timeline.now();
@@ -90,10 +115,42 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
     settle(core, consequences(core, &delivery, next, in_time), until).await;
 }
 
+/// Makes an attempt in the way of its route's type.
+async fn send(core: &Arc<Core>, delivery: &Delivery) -> Sent {
+    let route = plan::read(&delivery.new.route).and_then(|mut routes| {
+        routes.pop().ok_or_else(|| Error::new(ErrorCode::Internal, "the delivery holds no route"))
+    });
+    let sent = match route {
+        Ok(route) => match OutletName::of(&route) {
+            Some(name) => return hand(core, delivery, &name, route).await,
+            None => prepare(core, delivery, route).map(|attempt| core.sender.send(attempt)),
+        },
+        Err(error) => Err(error),
+    };
+    match sent {
+        Ok(sent) => sent.await,
+        Err(error) => {
+            tracing::error!(delivery = %delivery.new.id, %error, "a delivery cannot be sent");
+            Sent::Failed(Category::ProtocolError)
+        }
+    }
+}
+
+/// Through a place of the host.
+async fn hand(core: &Arc<Core>, delivery: &Delivery, name: &OutletName, route: Route) -> Sent {
+    // Nobody offered it in all its time.
+    let over = delivery.new.outlet.as_ref().is_none_or(|outlet| outlet.until <= core.timeline.now());
+    match core.outlets.hand(name, delivery, &route.kind, route.endpoint).await {
+        Handed::Confirmed => Sent::Confirmed,
+        Handed::Failed(category) => Sent::Failed(category),
+        Handed::NotTaken if over => Sent::Failed(Category::Unreachable),
+        Handed::NotTaken => Sent::NotTaken,
+    }
+}
+
 /// The request of one attempt: the stored bytes, signed anew with the attempt's own timestamp.
-fn prepare(core: &Core, delivery: &Delivery) -> Result<Attempt> {
-    let route = plan::read(&delivery.new.route)?.pop();
-    let Some(Route { endpoint: Some(endpoint), secret, headers, .. }) = route else {
+fn prepare(core: &Core, delivery: &Delivery, route: Route) -> Result<Attempt> {
+    let Route { endpoint: Some(endpoint), secret, headers, .. } = route else {
         return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
     };
     let timestamp = core.timeline.wall().div_euclid(1_000);

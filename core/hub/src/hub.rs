@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidings_proto::route::OutletName;
 use tidings_proto::stream::{Cursor, StreamId};
 use tidings_store::{DeliveryState, DeliverySummary, MemoryStore, Store, StreamInfo, StreamKey, Subject};
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
@@ -14,6 +15,7 @@ use crate::core::{Core, Guard};
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
 use crate::options::Options;
+use crate::outlet::{Outlet, OutletOptions};
 use crate::owned::Owned;
 use crate::stream::{After, Stream, Writer, check_key};
 use crate::tail::Tail;
@@ -203,6 +205,12 @@ impl Hub {
     /// not find it.
     pub async fn cancel_task(&self, id: &str, asker: &str) -> Result<bool> {
         Task::cancel(&self.core()?, id, asker).await
+    }
+
+    /// Offers a place that takes deliveries of routes which are not webhooks, until the [`Outlet`] is dropped. Without one
+    /// such a route counts as not deliverable, and the next route of the trigger has its turn.
+    pub fn outlet(&self, name: OutletName, options: OutletOptions) -> Result<Outlet> {
+        Outlet::offer(self.core()?, name, options)
     }
 
     /// Deliveries about a subject, or all; in any state, or in one; oldest first, at most `limit`.

@@ -2,14 +2,16 @@
 
 use tidings_proto::address::Endpoint;
 use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route};
+use tidings_proto::delivery::RetryPolicy;
 use tidings_proto::delivery::deadline;
 use tidings_proto::firing::{Body, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, undelivered_json};
 use tidings_proto::id::{EventId, RequestId};
-use tidings_proto::route::{Choice, UndeliverablePolicy, choose};
+use tidings_proto::route::{Choice, OutletName, UndeliverablePolicy, choose};
 use tidings_proto::task::WORKING;
+use tidings_proto::time::StoreMillis;
+use tidings_proto::trigger::Reason;
 use tidings_proto::trigger::Trigger;
-use tidings_proto::wire;
-use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Sealed, Subject, TaskTerms};
+use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Outlet, Sealed, Subject, TaskTerms};
 
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
@@ -33,7 +35,10 @@ pub(crate) fn plan(
     ended: Option<Ended<'_>>,
     place: Option<(u64, &str)>,
 ) -> Result<Plan> {
-    let can = |index: usize| deliverable(core, &config.routes[index]);
+    // Its process may offer what this one does not, unless it is dead.
+    let lost = ended.is_some_and(|ended| ended.reason == Some(Reason::ServerLost));
+    let elsewhere = record.worker != core.worker && !lost;
+    let can = |index: usize| deliverable(core, &config.routes[index], elsewhere);
     let (route, fallbacks) = match choose(config, trigger, can, core.options.undeliverable) {
         Choice::NotAsked => return Ok(Plan::default()),
         Choice::Deliver { route, fallbacks } => (route, fallbacks),
@@ -65,6 +70,7 @@ pub(crate) fn plan(
     let routes: Vec<Route> = fallbacks.into_iter().map(|index| config.routes[index].clone()).collect();
     let body = Body::new(&firing, core.options.max_body_bytes).for_route(&config.routes[route].id);
     let now = core.timeline.now();
+    let deadline = deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms);
     let delivery = NewDelivery {
         id: DeliveryId(core.random()?),
         event_id: event_id.to_string(),
@@ -74,10 +80,11 @@ pub(crate) fn plan(
         route_id: config.routes[route].id.clone(),
         route_at: route_span(&body, &config.routes[route].id),
         route: seal(vec![config.routes[route].clone()]),
-        fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
+        fallback: if routes.is_empty() { Sealed::default() } else { seal(routes.clone()) },
         body: body.into(),
         due: now,
-        deadline: deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms),
+        outlet: outlet(&config.routes[route], !routes.is_empty(), now, deadline),
+        deadline,
         created_at: now,
     };
     Ok(Plan { ops: vec![Op::Enqueue(Box::new(delivery))], undelivered: None })
@@ -91,10 +98,28 @@ pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger) -> Opti
     (!ids.is_empty()).then(|| undelivered_json(&[entry]))
 }
 
-/// Whether a route can take a delivery now, as far as its text tells.
-fn deliverable(core: &Core, route: &Route) -> bool {
-    route.kind == wire::sep992::ROUTE_WEBHOOK
-        && route.endpoint.as_deref().is_some_and(|endpoint| Endpoint::parse(endpoint, &core.options.address).is_ok())
+/// Whether a route can take a delivery now: a URL, as far as its text tells; a place in the host, if it is offered.
+/// `elsewhere`: another process may offer what this one does not.
+fn deliverable(core: &Core, route: &Route, elsewhere: bool) -> bool {
+    if let Some(name) = OutletName::of(route) {
+        return core.outlets.offers(&name) || elsewhere;
+    }
+    route.endpoint.as_deref().is_some_and(|endpoint| Endpoint::parse(endpoint, &core.options.address).is_ok())
+}
+
+/// Where a delivery over this route has to go through the host. A route that has a successor is not waited for any longer
+/// than its attempts may take.
+fn outlet(route: &Route, has_successor: bool, now: StoreMillis, deadline: StoreMillis) -> Option<Outlet> {
+    let patience = RetryPolicy::with_successor().hand_over_ms.filter(|_| has_successor);
+    let until = patience.map_or(deadline, |ms| now.saturating_add_unsigned(ms).min(deadline));
+    OutletName::of(route).map(|name| Outlet { name: name.as_str().to_owned(), until })
+}
+
+/// Routes that go to the calling session keep its connection's name: whoever carries on has nothing else to go by.
+pub(crate) fn bind_to_peer(config: &mut NotificationConfig, peer: Option<&str>) {
+    for route in config.routes.iter_mut().filter(|route| route.endpoint.is_none()) {
+        route.peer = peer.map(str::to_owned);
+    }
 }
 
 /// A call's config as the store keeps it; nothing, where the call has none.
@@ -155,8 +180,9 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
     let last = if own_limit.is_none() { delivery.deadline } else { deadline(delivery.created_at, None, None) };
     while !routes.is_empty() {
         let route = routes.remove(0);
+        let elsewhere = OutletName::of(&route).is_some() && belongs_elsewhere(core, delivery);
         let until = deadline(delivery.created_at, None, route.deadline_ms).min(last);
-        if until <= now || !deliverable(core, &route) {
+        if until <= now || !deliverable(core, &route, elsewhere) {
             continue;
         }
         let (start, end) = (delivery.route_at.0 as usize, delivery.route_at.1 as usize);
@@ -171,6 +197,7 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
             route_at: route_span(&body, &route.id),
             body: body.into(),
             due: now,
+            outlet: outlet(&route, !routes.is_empty(), now, until),
             deadline: until,
             created_at: now,
             route: seal(vec![route]),
@@ -179,6 +206,12 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
         }));
     }
     Ok(None)
+}
+
+/// Whether the delivery's call came in at another process, which may offer what this one does not.
+fn belongs_elsewhere(core: &Core, delivery: &NewDelivery) -> bool {
+    let Subject::Call(id) = &delivery.subject else { return false };
+    matches!(core.store.call(*id), Ok(Some(record)) if record.worker != core.worker)
 }
 
 /// The routes that [`seal`] wrote.

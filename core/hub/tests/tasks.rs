@@ -21,6 +21,8 @@ fn task(hub: &Hub, terms: TaskTerms) -> Result<Call, ErrorCode> {
         route_types: &[],
         principal: "alice",
         session: None,
+        peer: None,
+        open: &[],
         request_id: &RequestId::from(7_i64),
         tool: "tool",
         timeout: None,

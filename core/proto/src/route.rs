@@ -1,7 +1,83 @@
-//! Preference per trigger: which route gets a firing, and which ones follow when that fails.
+//! Preference per trigger: which route gets a firing, and which ones follow when that fails. And what a route leads to: a
+//! URL, or a place in the host.
 
-use crate::config::NotificationConfig;
+use core::fmt;
+
+use crate::config::{NotificationConfig, Route};
 use crate::trigger::Trigger;
+use crate::wire::{sep992, tidings};
+
+/// The name of a place in a host process that takes deliveries: a handler, a session's own connection.
+///
+/// A peer's place has an `@` in its name and the others do not, so that no name a client writes can be that of somebody's
+/// session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutletName(String);
+
+impl OutletName {
+    /// The handler of routes of type `callback` with this name.
+    pub fn callback(name: &str) -> Self {
+        Self(format!("{}:{name}", tidings::ROUTE_CALLBACK))
+    }
+
+    /// The sink of routes of type `message` with this name.
+    pub fn message(name: &str) -> Self {
+        Self(format!("{}:{name}", sep992::ROUTE_MESSAGE))
+    }
+
+    /// The connection of one peer, for routes of this type without a name. `peer` is the host's own name for the connection.
+    pub fn peer(route_type: &str, peer: &str) -> Self {
+        Self(format!("@{route_type}:{peer}"))
+    }
+
+    /// The handler of a route type that the host registered.
+    ///
+    /// # Errors
+    /// The rule that the type breaks: 1 to 64 characters of `a-z`, `0-9`, `.`, `_`, `-`, `/`, and none of the built-in types.
+    pub fn route_type(route_type: &str) -> Result<Self, &'static str> {
+        let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'/');
+        if route_type.is_empty() || route_type.len() > 64 || !route_type.bytes().all(allowed) {
+            return Err("a route type is 1 to 64 characters of a-z, 0-9, '.', '_', '-' and '/'");
+        }
+        if BUILT_IN.contains(&route_type) {
+            return Err("this route type is built in");
+        }
+        Ok(Self(route_type.to_owned()))
+    }
+
+    /// The place that a route of an accepted config leads to; `None` for one that posts to a URL.
+    pub fn of(route: &Route) -> Option<Self> {
+        match (route.kind.as_str(), route.endpoint.as_deref()) {
+            (sep992::ROUTE_WEBHOOK, _) => None,
+            (sep992::ROUTE_MESSAGE, Some(name)) => Some(Self::message(name)),
+            (tidings::ROUTE_CALLBACK, name) => Some(Self::callback(name.unwrap_or_default())),
+            (kind @ (sep992::ROUTE_MESSAGE | sep992::ROUTE_SIGNAL), _) => {
+                Some(Self::peer(kind, route.peer.as_deref().unwrap_or_default()))
+            }
+            (kind, _) => Some(Self(kind.to_owned())),
+        }
+    }
+
+    /// Whether it is a peer's: it goes with the connection and does not come back.
+    pub fn is_peer(&self) -> bool {
+        self.0.starts_with('@')
+    }
+
+    /// As text, for the store.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for OutletName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The route types that need no registration.
+pub const BUILT_IN: [&str; 4] =
+    [sep992::ROUTE_WEBHOOK, sep992::ROUTE_MESSAGE, sep992::ROUTE_SIGNAL, tidings::ROUTE_CALLBACK];
 
 /// What the server does with a firing that no route can take. SEP-992: it MUST do one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +181,41 @@ mod tests {
         }
         assert_eq!(chosen(&Trigger::Timeout, &[0, 1, 2, 3]), Choice::NotAsked);
         assert_eq!(chosen(&Trigger::Other("completed ".into()), &[0, 1, 2, 3]), Choice::NotAsked);
+    }
+
+    #[test]
+    fn where_routes_lead() {
+        let route = |kind: &str, endpoint: Option<&str>, peer: Option<&str>| Route {
+            kind: kind.to_owned(),
+            endpoint: endpoint.map(str::to_owned),
+            peer: peer.map(str::to_owned),
+            ..config().routes[0].clone()
+        };
+        for (kind, endpoint, peer, want) in [
+            ("webhook", Some("https://a.example"), Some("p"), None),
+            ("message", None, Some("p"), Some(OutletName::peer("message", "p"))),
+            ("message", Some("dash"), Some("p"), Some(OutletName::message("dash"))),
+            ("signal", None, Some("p"), Some(OutletName::peer("signal", "p"))),
+            ("callback", Some("audit"), Some("p"), Some(OutletName::callback("audit"))),
+            ("pager", Some("me"), Some("p"), Some(OutletName::route_type("pager").unwrap())),
+        ] {
+            assert_eq!(OutletName::of(&route(kind, endpoint, peer)), want, "{kind} {endpoint:?}");
+        }
+    }
+
+    #[test]
+    fn no_name_on_the_wire_is_that_of_a_session() {
+        let peer = OutletName::peer("message", "p");
+        assert!(peer.is_peer());
+        for name in ["p", "@message:p", ":p", "message:p", "\0@message:p"] {
+            for outlet in [OutletName::message(name), OutletName::callback(name)] {
+                assert!(outlet != peer && !outlet.is_peer(), "{outlet}");
+            }
+            assert!(OutletName::route_type(name).ok().is_none_or(|outlet| !outlet.is_peer()));
+        }
+        for bad in ["", "webhook", "message", "signal", "callback", "Pager", "a:b", "@a", "a b", &"x".repeat(65)] {
+            assert!(OutletName::route_type(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

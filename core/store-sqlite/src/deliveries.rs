@@ -1,9 +1,12 @@
-//! Deliveries: enqueued, leased, settled. `queue` is 0 while one waits, 1 in a worker's hands, 2 when it is finished.
+//! Deliveries: enqueued, leased, settled. `queue` is 0 while one waits, 1 in a worker's hands, 2 when it is finished, 3 while
+//! it waits for its outlet (then `at` is when any worker may take it all the same).
 
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 use tidings_proto::time::StoreMillis;
-use tidings_store::{Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Refused, Sealed, Settle, WorkerId};
+use tidings_store::{
+    Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Refused, Sealed, Settle, WorkerId,
+};
 
 use crate::error::Fail;
 use crate::rows::{self, Id, subject_columns};
@@ -31,8 +34,10 @@ impl Tx<'_> {
             .conn
             .prepare_cached(
                 "INSERT INTO deliveries (uid, queue, at, state, due, deadline, created_at, attempts, token, subject_kind, subject,
-                     event_id, principal, trigger_name, route_id)
-                 VALUES (?1, 0, ?2, 'pending', ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
+                     event_id, principal, trigger_name, route_id, outlet, outlet_until)
+                 VALUES (?1, iif(?11 IS NULL, 0, 3), max(?2, coalesce(?12, ?2)), 'pending', ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10,
+                     ?11, ?12)
+                 ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 new.id.0,
@@ -45,6 +50,8 @@ impl Tx<'_> {
                 new.principal,
                 new.trigger,
                 new.route_id,
+                new.outlet.as_ref().map(|outlet| &outlet.name),
+                new.outlet.as_ref().map(|outlet| outlet.until),
             ])?;
         if made == 0 {
             return Err(Refused::Exists.into());
@@ -66,11 +73,43 @@ impl Tx<'_> {
 
     pub(crate) fn lease(&mut self, lease: &Lease) -> Result<Done, Fail> {
         self.saw(lease.now);
+        self.rebind(lease.now)?;
         let mut found = self.waiting(lease)?;
         found.extend(self.abandoned(lease)?);
         found.sort_by_key(|candidate| (candidate.due, candidate.n));
         found.dedup_by_key(|candidate| candidate.n);
         found.truncate(lease.limit as usize);
+        self.take_all(found, lease)
+    }
+
+    pub(crate) fn lease_outlet(&mut self, lease: &Lease, outlet: &str) -> Result<Done, Fail> {
+        self.saw(lease.now);
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT due, n FROM deliveries WHERE queue = 3 AND outlet = ?1 AND due <= ?2 ORDER BY due, n LIMIT ?3",
+            )?
+            .query_map((outlet, lease.now, lease.limit), |row| {
+                Ok(Candidate { due: row.get(0)?, n: row.get(1)?, begun: false })
+            })?
+            .collect::<Result<_, _>>()?;
+        self.take_all(found, lease)
+    }
+
+    /// Those of an outlet whose worker does not settle them any more wait for the outlet again; their attempts count.
+    fn rebind(&self, now: StoreMillis) -> Result<(), Fail> {
+        const AGAIN: &str = "UPDATE deliveries SET queue = 3, at = max(due, outlet_until), state = 'retrying',
+            attempts = attempts + 1, worker = NULL WHERE queue = 1 AND outlet_until > ?1";
+        self.conn.prepare_cached(&format!("{AGAIN} AND at <= ?1"))?.execute([now])?;
+        for worker in self.holders()? {
+            if rows::gone(self.conn, self.core, worker, now)? {
+                self.conn.prepare_cached(&format!("{AGAIN} AND worker = ?2"))?.execute((now, worker.0))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_all(&self, found: Vec<Candidate>, lease: &Lease) -> Result<Done, Fail> {
         let mut leased = Vec::with_capacity(found.len());
         for candidate in found {
             leased.extend(self.take(&candidate, lease)?);
@@ -81,11 +120,17 @@ impl Tx<'_> {
     fn waiting(&self, lease: &Lease) -> Result<Vec<Candidate>, Fail> {
         let mut due = self
             .conn
-            .prepare_cached("SELECT at, n FROM deliveries WHERE queue = 0 AND at <= ?1 ORDER BY at, n LIMIT ?2")?;
-        let rows = due.query_map((lease.now, lease.limit), |row| {
-            Ok(Candidate { due: row.get(0)?, n: row.get(1)?, begun: false })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+            .prepare_cached("SELECT at, n FROM deliveries WHERE queue = ?3 AND at <= ?1 ORDER BY at, n LIMIT ?2")?;
+        let mut found = Vec::new();
+        for queue in [0, 3] {
+            let rows = due.query_map((lease.now, lease.limit, queue), |row| {
+                Ok(Candidate { due: row.get(0)?, n: row.get(1)?, begun: false })
+            })?;
+            for candidate in rows {
+                found.push(candidate?);
+            }
+        }
+        Ok(found)
     }
 
     /// Leased deliveries that nobody will settle any more. They count by their own due time, like the others.
@@ -123,7 +168,7 @@ impl Tx<'_> {
                 "UPDATE deliveries SET queue = 1, at = ?2, state = 'leased', token = token + 1, attempts = attempts + ?3, worker = ?4
                  WHERE n = ?1
                  RETURNING uid, event_id, subject_kind, subject, principal, trigger_name, route_id, due, deadline, created_at,
-                     attempts, token",
+                     attempts, token, outlet, outlet_until",
             )?
             .query_row((candidate.n, lease.until, candidate.begun, lease.worker.0), |row| {
                 Ok(Delivery {
@@ -139,6 +184,10 @@ impl Tx<'_> {
                         body: Bytes::new(),
                         route_at: (0, 0),
                         due: row.get(7)?,
+                        outlet: match (row.get(12)?, row.get(13)?) {
+                            (Some(name), Some(until)) => Some(Outlet { name, until }),
+                            _ => None,
+                        },
                         deadline: row.get(8)?,
                         created_at: row.get(9)?,
                     },
@@ -198,7 +247,7 @@ impl Tx<'_> {
             // Anything that is not final means another attempt.
             self.conn
                 .prepare_cached(
-                    "UPDATE deliveries SET queue = 0, at = ?2, due = ?2, state = 'retrying', attempts = attempts + ?3,
+                    "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(?2, coalesce(outlet_until, ?2)), due = ?2, state = 'retrying', attempts = attempts + ?3,
                      last_error = ?4, worker = NULL WHERE n = ?1",
                 )?
                 .execute((n, settle.due, settle.counts, &settle.error))?;
@@ -227,7 +276,7 @@ impl Tx<'_> {
     pub(crate) fn give_back(&self, worker: WorkerId) -> Result<(), Fail> {
         self.conn
             .prepare_cached(
-                "UPDATE deliveries SET queue = 0, at = due, state = 'retrying', attempts = attempts + 1, worker = NULL
+                "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(due, coalesce(outlet_until, due)), state = 'retrying', attempts = attempts + 1, worker = NULL
                  WHERE queue = 1 AND worker = ?1",
             )?
             .execute([worker.0])?;

@@ -363,6 +363,10 @@ impl Store for SqliteStore {
         self.read_with("look for what is due next", |conn, _| read::next_due(conn))
     }
 
+    fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError> {
+        self.read_with("look for outlets", |conn, _| read::waiting_outlets(conn))
+    }
+
     fn deliveries(
         &self,
         subject: Option<&Subject>,

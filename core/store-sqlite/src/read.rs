@@ -168,7 +168,23 @@ pub(crate) fn next_due(conn: &Connection) -> Result<Option<StoreMillis>, Fail> {
     let first = |sql: &str| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<StoreMillis>>(0));
     let timer = first("SELECT min(due) FROM timers")?;
     let waiting = first("SELECT min(at) FROM deliveries WHERE queue = 0")?;
-    Ok([timer, waiting].into_iter().flatten().min())
+    let bound = first("SELECT min(at) FROM deliveries WHERE queue = 3")?;
+    Ok([timer, waiting, bound].into_iter().flatten().min())
+}
+
+/// One step of the index for each outlet, however much waits there.
+pub(crate) fn waiting_outlets(conn: &Connection) -> Result<Vec<(String, StoreMillis)>, Fail> {
+    let mut first = conn.prepare_cached(
+        "SELECT outlet, due FROM deliveries WHERE queue = 3 AND outlet > ?1 ORDER BY outlet, due LIMIT 1",
+    )?;
+    let mut found: Vec<(String, StoreMillis)> = Vec::new();
+    loop {
+        let last = found.last().map_or("", |(name, _)| name.as_str());
+        match first.query_row([last], |row| Ok((row.get(0)?, row.get(1)?))).optional()? {
+            Some(next) => found.push(next),
+            None => return Ok(found),
+        }
+    }
 }
 
 pub(crate) fn deliveries(

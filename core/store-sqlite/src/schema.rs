@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2];
+const STEPS: &[&str] = &[V1, V2, V3];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -137,6 +137,13 @@ const V2: &str = "
     ALTER TABLE calls ADD COLUMN task_ttl INTEGER;      -- NULL: no task
     ALTER TABLE calls ADD COLUMN task_bound INTEGER;    -- only its principal may ask for it
     ALTER TABLE calls ADD COLUMN task_end BLOB;         -- how it ended, once it has
+";
+
+/// Deliveries that go through one process of the host. `queue` is 3 while they wait for it.
+const V3: &str = "
+    ALTER TABLE deliveries ADD COLUMN outlet TEXT;              -- NULL: any worker can make its attempts
+    ALTER TABLE deliveries ADD COLUMN outlet_until INTEGER;     -- from then on any worker may take it
+    CREATE INDEX deliveries_outlet ON deliveries (outlet, due) WHERE queue = 3;
 ";
 
 /// What stands in a database file.

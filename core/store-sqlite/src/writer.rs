@@ -329,6 +329,7 @@ impl Tx<'_> {
             Op::BecomeTask { call, terms } => self.become_task(*call, *terms),
             Op::Enqueue(delivery) => self.enqueue(delivery),
             Op::Lease(lease) => self.lease(lease),
+            Op::LeaseOutlet { lease, outlet } => self.lease_outlet(lease, outlet),
             Op::Settle(settle) => self.settle(settle),
             Op::SetTimer { call, kind, due } => self.set_timer(*call, *kind, *due),
             Op::Heartbeat { worker, until } => self.heartbeat(*worker, *until),
@@ -339,7 +340,7 @@ impl Tx<'_> {
 }
 
 fn can_be_refused(op: &Op) -> bool {
-    !matches!(op, Op::Lease(_) | Op::Heartbeat { .. } | Op::Leave { .. } | Op::Trim { .. })
+    !matches!(op, Op::Lease(_) | Op::LeaseOutlet { .. } | Op::Heartbeat { .. } | Op::Leave { .. } | Op::Trim { .. })
 }
 
 /// What an operation holds cannot be stored by any try.

@@ -102,8 +102,17 @@ pub enum Op {
     },
     /// Enqueues a delivery as `pending`. Refused: `Exists`. Answers `Done::Nothing`.
     Enqueue(Box<NewDelivery>),
-    /// Leases deliveries that are due. Never refused. Answers `Done::Leased`.
+    /// Leases deliveries that are due and that any worker may take. Those bound to an [`Outlet`](crate::Outlet) whose lease
+    /// ran out or whose worker is gone wait for their outlet again. Never refused. Answers `Done::Leased`.
     Lease(Lease),
+    /// Leases deliveries that are due and wait for one outlet, which the worker offers. Never refused. Answers
+    /// `Done::Leased`.
+    LeaseOutlet {
+        /// Who takes them, and how many.
+        lease: Lease,
+        /// The outlet's name.
+        outlet: String,
+    },
     /// Ends the lease of one delivery. Refused: `LostLease`. Answers `Done::Nothing`.
     Settle(Box<Settle>),
     /// Sets a timer of a call; one of each kind, the last one set counts. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
@@ -162,7 +171,7 @@ pub struct Lease {
     /// Who takes them.
     pub worker: WorkerId,
     /// The time now: `pending` and `retrying` deliveries due at or before it are taken, and `leased` ones whose lease ran
-    /// out by then or whose worker is gone.
+    /// out by then or whose worker is gone. Of those bound to an outlet: once its time has run out by then too.
     pub now: StoreMillis,
     /// The lease ends at this.
     pub until: StoreMillis,

@@ -20,7 +20,7 @@ pub use commit::{AppendShared, Claimed, Commit, CommitError, Done, Durability, L
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::MemoryStore;
 pub use record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Sealed,
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Outlet, Sealed,
     StreamInfo, StreamKey, Subject, TaskRecord, TaskTerms, TimerKind, WorkerId,
 };
 #[cfg(unix)]

@@ -160,6 +160,15 @@ pub enum Subject {
     Subscription(String),
 }
 
+/// The place in a host process through which a delivery has to go: a session's own connection, a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlet {
+    /// The name under which a worker offers it.
+    pub name: String,
+    /// Whoever offers it has until this; from then on any worker may take the delivery, to give it up or hand it on.
+    pub until: StoreMillis,
+}
+
 /// A delivery to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDelivery {
@@ -185,6 +194,8 @@ pub struct NewDelivery {
     pub route_at: (u32, u32),
     /// Not before this.
     pub due: StoreMillis,
+    /// `None`: any worker can make its attempts.
+    pub outlet: Option<Outlet>,
     /// Given up at this.
     pub deadline: StoreMillis,
     /// When it was enqueued.

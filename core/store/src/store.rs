@@ -110,8 +110,12 @@ pub trait Store: Send + Sync + 'static {
     /// Timers due at or before `now`, oldest first.
     fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError>;
 
-    /// The earliest moment at which a timer or a delivery that nobody holds is due.
+    /// The earliest moment at which a timer is due, or a delivery that nobody holds and that any worker may take by then.
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError>;
+
+    /// The outlets that deliveries wait for, each once and in order, with the moment at which the first of
+    /// them is due.
+    fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError>;
 
     /// Deliveries about a subject, or all; in any state, or in one; oldest first.
     fn deliveries(

@@ -96,6 +96,10 @@ impl Store for Handle {
         self.store()?.next_due()
     }
 
+    fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        self.store()?.waiting_outlets()
+    }
+
     fn deliveries(
         &self,
         subject: Option<&Subject>,

@@ -142,6 +142,7 @@ fn random_scripts_reach_every_operation_and_every_refusal() {
         "BecomeTask",
         "Enqueue",
         "Lease",
+        "LeaseOutlet",
         "Settle",
         "SetTimer",
         "Heartbeat",

@@ -64,6 +64,8 @@ fn begin(hub: &Hub, endpoint: &str, number: i64) -> Result<Call, Failure> {
         route_types: &["webhook"],
         principal: "tester",
         session: None,
+        peer: None,
+        open: &[],
         request_id: &RequestId::from(number),
         tool: "kill_me",
         timeout: None,

@@ -41,6 +41,11 @@ pub struct BeginCall<'a> {
     pub principal: &'a str,
     /// The MCP session, where there is one.
     pub session: Option<&'a str>,
+    /// The host's own name for the connection of the calling session, under which it offers outlets; for routes that go
+    /// there. None where nothing can be sent once the request is over.
+    pub peer: Option<&'a str>,
+    /// The names that routes of type `message` and `callback` may have in this call.
+    pub open: &'a [&'a str],
     /// The JSON-RPC id of the request.
     pub request_id: &'a RequestId,
     /// The tool's name.
@@ -90,10 +95,12 @@ impl Call {
             require_secret: core.options.require_secret && core.options.default_secret.is_none(),
             ..core.options.config_limits.clone()
         };
-        let config = match begin.config {
-            Some(text) => NotificationConfig::parse(text, &limits, &Checks(&core.options)).map_err(Error::config)?,
+        let checks = Checks { options: &core.options, open: begin.open, has_peer: begin.peer.is_some() };
+        let mut config = match begin.config {
+            Some(text) => NotificationConfig::parse(text, &limits, &checks).map_err(Error::config)?,
             None => NotificationConfig { routes: Vec::new(), timeout_ms: None },
         };
+        plan::bind_to_peer(&mut config, begin.peer);
         begin.task.map_or(Ok(()), |terms| task::check_terms(&core.options, terms))?;
         let id = CallId::from_bytes(core.random()?);
         let key = StreamKey::new(format!("call:{id}"), EVENTS);

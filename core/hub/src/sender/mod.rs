@@ -54,6 +54,10 @@ pub(crate) struct Attempt {
 pub(crate) enum Sent {
     /// The receiver answered.
     Response { status: u16, retry_after: Option<String> },
+    /// The host's handler took it.
+    Confirmed,
+    /// There was nobody to hand it to: it goes back.
+    NotTaken,
     /// It did not, or must not be asked.
     Failed(Category),
 }

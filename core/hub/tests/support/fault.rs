@@ -270,6 +270,10 @@ impl Store for FaultStore {
         self.inner.next_due()
     }
 
+    fn waiting_outlets(&self) -> Result<Vec<(String, i64)>> {
+        self.inner.waiting_outlets()
+    }
+
     fn deliveries(
         &self,
         subject: Option<&Subject>,

@@ -87,6 +87,8 @@ pub fn begin_with(hub: &Hub, config: &str, timeout: Option<Duration>) -> Result<
         route_types: &["webhook"],
         principal: "tester",
         session: Some("session-1"),
+        peer: None,
+        open: &[],
         request_id: &RequestId::from(7_i64),
         tool: "tool",
         timeout,

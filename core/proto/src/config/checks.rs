@@ -27,6 +27,13 @@ pub trait ConfigChecks {
     /// The rule that the endpoint breaks.
     fn endpoint(&self, route_type: &str, endpoint: &str) -> Result<(), Violation>;
 
+    /// Whether a route of this type, which is not `webhook`, may have no endpoint: whether there is a calling session that
+    /// it can go to.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    fn no_endpoint(&self, route_type: &str) -> Result<(), Violation>;
+
     /// Whether this is a signing secret (Standard Webhooks: `whsec_` and base64 of 24 to 64 bytes).
     ///
     /// # Errors
@@ -46,6 +53,10 @@ pub struct AcceptStored;
 
 impl ConfigChecks for AcceptStored {
     fn endpoint(&self, _route_type: &str, _endpoint: &str) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    fn no_endpoint(&self, _route_type: &str) -> Result<(), Violation> {
         Ok(())
     }
 

@@ -41,6 +41,12 @@ pub mod rule {
     pub const UNSUPPORTED_TYPE: &str = "unsupported_type";
     /// A member that the route's type does not allow.
     pub const NOT_ALLOWED: &str = "not_allowed";
+    /// A name that the server's policy does not open for this call, whether or not there is such a thing.
+    pub const NOT_OPEN: &str = "not_open";
+    /// The route goes to the calling session, and this one has no connection that outlives the request.
+    pub const NO_SESSION: &str = "no_session";
+    /// The server's policy does not let this principal send its results elsewhere.
+    pub const DENIED: &str = "denied";
     /// The server requires a secret.
     pub const SECRET_REQUIRED: &str = "secret_required";
     /// A known member that this version does not serve.

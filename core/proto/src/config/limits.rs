@@ -24,6 +24,8 @@ pub struct ConfigLimits {
     pub require_secret: bool,
     /// The route types that the server supports; `None` takes any.
     pub route_types: Option<Vec<String>>,
+    /// Reads what was added when the config was accepted, too; for a text of our own.
+    pub stored: bool,
 }
 
 impl Default for ConfigLimits {
@@ -40,6 +42,7 @@ impl Default for ConfigLimits {
             min_deadline_ms: 1000,
             require_secret: false,
             route_types: Some(Vec::new()),
+            stored: false,
         }
     }
 }
@@ -58,6 +61,7 @@ impl ConfigLimits {
             min_deadline_ms: 0,
             require_secret: false,
             route_types: None,
+            stored: true,
         }
     }
 

@@ -39,6 +39,9 @@ pub struct Route {
     pub kind: String,
     /// A URL for `webhook`; a name for other types, where none means the calling session.
     pub endpoint: Option<String>,
+    /// The host's name for the calling session's connection, where the route goes there. Never read from a client's config:
+    /// set by whoever accepts it, kept with it.
+    pub peer: Option<String>,
     /// At least one trigger, as listed.
     pub triggers: Vec<Trigger>,
     /// The signing secret as the client wrote it (`whsec_…`).
@@ -108,6 +111,7 @@ impl Route {
         push_text(out, "id", Some(&self.id));
         push_text(out, "type", Some(&self.kind));
         push_text(out, "endpoint", self.endpoint.as_deref());
+        push_text(out, PEER, self.peer.as_deref());
         json::push_name(out, "triggers");
         json::push_strings(out, self.triggers.iter().map(Trigger::name));
         push_text(out, "secret", self.secret.as_ref().map(Sensitive::expose));
@@ -124,6 +128,9 @@ impl Route {
         out.push('}');
     }
 }
+
+/// Only in the text for the store.
+const PEER: &str = "peer";
 
 fn push_text(out: &mut String, name: &str, value: Option<&str>) {
     if let Some(value) = value {
@@ -145,6 +152,7 @@ impl fmt::Debug for Route {
             .field("id", &self.id)
             .field("kind", &self.kind)
             .field("endpoint", &self.endpoint.as_deref().map(without_path))
+            .field("peer", &self.peer)
             .field("triggers", &self.triggers)
             .field("secret", &self.secret)
             .field("headers", &self.headers)

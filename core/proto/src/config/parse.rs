@@ -4,7 +4,7 @@ use super::checks::{ConfigChecks, Violation};
 use super::fault::{Faults, rule};
 use super::limits::ConfigLimits;
 use super::read::{Node, Object, Reader, member_path, quoted};
-use super::{NotificationConfig, Route, Sensitive};
+use super::{NotificationConfig, PEER, Route, Sensitive};
 use crate::json;
 use crate::trigger::Trigger;
 use crate::wire::sep992::{NOTIFICATION_CONFIG, ROUTE_SIGNAL, ROUTE_WEBHOOK};
@@ -91,7 +91,18 @@ impl Rules<'_> {
             object.get("deadlineMs").and_then(|node| self.reader.integer(&node, self.limits.min_deadline_ms));
         let fifo_key = object.get("fifoKey").and_then(|node| self.reader.short_text(&node, self.limits.max_key_chars));
         self.refuse_not_yet(&object, &NOT_YET_OF_ROUTE);
-        Some(Route { id: id?, kind: kind?, endpoint, triggers: triggers?, secret, headers, deadline_ms, fifo_key })
+        let peer = if self.limits.stored { object.get(PEER).and_then(|node| self.reader.text(&node)) } else { None };
+        Some(Route {
+            id: id?,
+            kind: kind?,
+            endpoint,
+            peer,
+            triggers: triggers?,
+            secret,
+            headers,
+            deadline_ms,
+            fifo_key,
+        })
     }
 
     fn id(&mut self, object: &Object<'_>, ids: &mut Vec<String>) -> Option<String> {
@@ -130,7 +141,16 @@ impl Rules<'_> {
     fn endpoint(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<String> {
         let node = match kind {
             Some(ROUTE_WEBHOOK) => self.reader.required(object, "endpoint")?,
-            _ => object.get("endpoint")?,
+            _ => match (object.get("endpoint"), kind) {
+                (Some(node), _) => node,
+                (None, Some(kind)) => {
+                    if let Err(violation) = self.checks.no_endpoint(kind) {
+                        self.violation(object.path.clone(), violation);
+                    }
+                    return None;
+                }
+                (None, None) => return None,
+            },
         };
         if kind == Some(ROUTE_SIGNAL) {
             let message = "endpoint is not allowed on a signal route: it goes to the local peer only";

@@ -15,6 +15,10 @@ impl ConfigChecks for Checks {
         }
     }
 
+    fn no_endpoint(&self, route_type: &str) -> Result<(), Violation> {
+        if route_type == "callback" { Err(("no_session", "asked for callback".into()).into()) } else { Ok(()) }
+    }
+
     fn secret(&self, secret: &str) -> Result<(), Violation> {
         let ok = secret.starts_with("whsec_");
         if ok { Ok(()) } else { Err(("secret_malformed", "secret must begin with whsec_".to_owned()).into()) }
@@ -417,16 +421,27 @@ fn any_route() -> impl Strategy<Value = Route> {
         proptest::option::of(text().prop_map(Sensitive::new)),
         proptest::option::of(0..1_u64 << 53),
         proptest::option::of(text()),
+        proptest::option::of(text()),
     );
     ("[!-~]{1,128}", text(), triggers, headers, options).prop_map(|(id, kind, triggers, headers, options)| {
-        let (endpoint, secret, deadline_ms, fifo_key) = options;
+        let (endpoint, secret, deadline_ms, fifo_key, peer) = options;
         // A webhook has an endpoint and a signal has none in every accepted config.
         let endpoint = match kind.as_str() {
             "webhook" => Some(endpoint.unwrap_or_default()),
             "signal" => None,
             _ => endpoint,
         };
-        Route { id, kind, endpoint, triggers, secret, headers: headers.into_iter().collect(), deadline_ms, fifo_key }
+        Route {
+            id,
+            kind,
+            endpoint,
+            peer,
+            triggers,
+            secret,
+            headers: headers.into_iter().collect(),
+            deadline_ms,
+            fifo_key,
+        }
     })
 }
 

@@ -38,11 +38,19 @@ pub enum Category {
     RateLimited,
     /// The deadline passed before any attempt came to something.
     Deadline,
+    /// Nobody in the host takes it: the session is gone, or there is no such handler any more.
+    Unreachable,
+    /// The host's handler refused it.
+    Refused,
+    /// The host's handler failed.
+    HandlerFailed,
+    /// The peer does not wait for the signal, which would end it.
+    PeerNotReady,
 }
 
 impl Category {
     /// Every category.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::ConnectionRefused,
         Self::Timeout,
         Self::TlsError,
@@ -58,6 +66,10 @@ impl Category {
         Self::Interrupted,
         Self::RateLimited,
         Self::Deadline,
+        Self::Unreachable,
+        Self::Refused,
+        Self::HandlerFailed,
+        Self::PeerNotReady,
     ];
 
     /// The stable text that is stored and shown to the operator.
@@ -78,6 +90,10 @@ impl Category {
             Self::Interrupted => "interrupted",
             Self::RateLimited => "rate_limited",
             Self::Deadline => "deadline",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::HandlerFailed => "handler_failed",
+            Self::PeerNotReady => "peer_not_ready",
         }
     }
 
@@ -93,6 +109,11 @@ impl Category {
             Self::Denied | Self::DnsError => Self::ConnectionRefused,
             other => other,
         }
+    }
+
+    /// Whether no further attempt on the same route can come to anything else.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::EndpointDisabled | Self::Unreachable | Self::Refused | Self::PeerNotReady)
     }
 
     /// The category of an answer, or none for 2xx.
@@ -123,6 +144,8 @@ pub enum AttemptOutcome<'a> {
         /// The value of its `Retry-After` header, as it came.
         retry_after: Option<&'a str>,
     },
+    /// The host's handler took it.
+    Confirmed,
     /// There was no answer, or none that counts.
     Failed(Category),
 }
@@ -132,6 +155,7 @@ impl AttemptOutcome<'_> {
     pub const fn category(&self) -> Option<Category> {
         match self {
             Self::Response { status, .. } => Category::of_status(*status),
+            Self::Confirmed => None,
             Self::Failed(category) => Some(*category),
         }
     }
@@ -147,7 +171,8 @@ mod tests {
         assert_eq!(
             texts.join(" "),
             "connection_refused timeout tls_error http_4xx http_5xx http_3xx protocol_error response_too_large \
-             dns_error denied challenge_failed endpoint_disabled interrupted rate_limited deadline"
+             dns_error denied challenge_failed endpoint_disabled interrupted rate_limited deadline unreachable refused \
+             handler_failed peer_not_ready"
         );
         for category in Category::ALL {
             assert_eq!(Category::from_text(category.as_str()), Some(category));

@@ -18,6 +18,9 @@
 //! | 429, 502, 504, timeout | retry, not before the throttle floor |
 //! | any other status | retry; 3xx is never followed |
 //! | connection, TLS, lookup, denied address, protocol error | retry |
+//! | a host's handler confirms | delivered |
+//! | it raises, or its deadline passes | retry |
+//! | it refuses, is not there, or the peer waits for no signal | dead |
 //!
 //! Retries wait a fully jittered back-off, and at least as long as `Retry-After` asks. They end with the policy's attempts
 //! or its time for handing over (dead: the next route takes over), or with the deadline (expired: too late for any).

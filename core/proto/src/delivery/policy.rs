@@ -120,13 +120,13 @@ pub fn next(
 
     let (status, retry_after) = match outcome {
         AttemptOutcome::Response { status, retry_after } => (Some(status), retry_after),
-        AttemptOutcome::Failed(_) => (None, None),
+        AttemptOutcome::Confirmed | AttemptOutcome::Failed(_) => (None, None),
     };
     match status {
         Some(410) => return ended(DeliveryState::Dead, true),
         Some(413) => return dead,
         Some(status) if policy.final_statuses.contains(&status) => return dead,
-        _ if category == Category::EndpointDisabled => return dead,
+        _ if category.is_final() => return dead,
         _ => {}
     }
     if now >= attempted.deadline {

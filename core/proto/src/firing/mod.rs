@@ -4,7 +4,7 @@
 
 mod told;
 
-pub use told::{Undelivered, UndeliveredReason, acknowledgement_json, undelivered_json};
+pub use told::{Undelivered, UndeliveredReason, acknowledgement_json, message_frame, undelivered_json};
 
 use serde_json::value::RawValue;
 

@@ -227,3 +227,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_message_carries_the_body_as_it_is() {
+    let frame = super::message_frame(br#"{"eventId":"evt_1","data":{"n":1.0}}"#);
+    let want = r#"{"jsonrpc":"2.0","method":"notifications/io.tidings/triggered","params":{"eventId":"evt_1","data":{"n":1.0}}}"#;
+    assert_eq!(String::from_utf8(frame).unwrap(), want);
+}

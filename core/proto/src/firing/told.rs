@@ -4,6 +4,7 @@ use crate::config::NotificationConfig;
 use crate::id::{CallId, RequestId};
 use crate::json;
 use crate::trigger::Trigger;
+use crate::wire::tidings::TRIGGERED;
 
 /// The params of `notifications/config/acknowledged`, and the value of the result's `_meta["io.tidings/acknowledged"]`:
 /// `{requestId, acceptedRoutes, callId, ignoredTriggers?}`.
@@ -71,4 +72,9 @@ pub fn undelivered_json(entries: &[Undelivered<'_>]) -> String {
     }
     out.push(']');
     out
+}
+/// The JSON-RPC notification of a route of type `message`: [`TRIGGERED`], with a webhook's body as its params.
+pub fn message_frame(body: &[u8]) -> Vec<u8> {
+    let head = format!(r#"{{"jsonrpc":"2.0","method":"{TRIGGERED}","params":"#);
+    [head.as_bytes(), body, b"}"].concat()
 }

@@ -137,6 +137,7 @@ pub fn delivery(n: u32, route: &str) -> NewDelivery {
         body: Bytes::from_static(b"{}"),
         route_at: (0, 0),
         due: NOW,
+        outlet: None,
         deadline: FAR,
         created_at: NOW,
     }

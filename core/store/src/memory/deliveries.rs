@@ -17,8 +17,10 @@ pub(super) struct Deliveries {
     rows: BTreeMap<Place, Row>,
     places: HashMap<DeliveryId, Place>,
     subjects: BTreeMap<Subject, BTreeSet<Place>>,
-    /// `pending` and `retrying`, by due.
+    /// `pending` and `retrying`, by when any worker may take them.
     waiting: BTreeSet<(StoreMillis, Place)>,
+    /// Those of them that wait for an outlet, by due.
+    bound: BTreeMap<String, BTreeSet<(StoreMillis, Place)>>,
     /// `leased`, by due.
     leased: BTreeSet<(StoreMillis, Place)>,
     /// Final, by when.
@@ -66,6 +68,17 @@ impl Row {
         }
     }
 
+    /// From when on any worker may take it.
+    fn free_at(&self) -> StoreMillis {
+        self.new.outlet.as_ref().map_or(self.due, |outlet| outlet.until.max(self.due))
+    }
+
+    /// The outlet it waits for.
+    fn waits_for(&self) -> Option<&str> {
+        let waits = matches!(self.state, DeliveryState::Pending | DeliveryState::Retrying);
+        self.new.outlet.as_ref().filter(|_| waits).map(|outlet| outlet.name.as_str())
+    }
+
     fn summary(&self) -> DeliverySummary {
         DeliverySummary {
             id: self.new.id,
@@ -87,7 +100,7 @@ impl Deliveries {
     /// The index a row stands in, and its key there.
     fn index(&mut self, row: &Row, place: Place) -> (&mut BTreeSet<(StoreMillis, Place)>, (StoreMillis, Place)) {
         match row.state {
-            DeliveryState::Pending | DeliveryState::Retrying => (&mut self.waiting, (row.due, place)),
+            DeliveryState::Pending | DeliveryState::Retrying => (&mut self.waiting, (row.free_at(), place)),
             DeliveryState::Leased => (&mut self.leased, (row.due, place)),
             DeliveryState::Delivered | DeliveryState::Dead | DeliveryState::Expired | DeliveryState::Superseded => {
                 (&mut self.finished, (row.settled_at, place))
@@ -101,6 +114,14 @@ impl Deliveries {
         if let Some(row) = &before {
             let (index, key) = self.index(row, place);
             index.remove(&key);
+            if let Some(outlet) = row.waits_for()
+                && let Some(bound) = self.bound.get_mut(outlet)
+            {
+                bound.remove(&(row.due, place));
+                if bound.is_empty() {
+                    self.bound.remove(outlet);
+                }
+            }
         }
         match (&before, &row) {
             (None, Some(row)) => {
@@ -121,6 +142,9 @@ impl Deliveries {
         if let Some(row) = row {
             let (index, key) = self.index(&row, place);
             index.insert(key);
+            if let Some(outlet) = row.waits_for() {
+                self.bound.entry(outlet.to_owned()).or_default().insert((row.due, place));
+            }
             self.rows.insert(place, row);
         }
         before
@@ -147,6 +171,7 @@ impl Deliveries {
 
     pub(super) fn lease(&mut self, lease: &Lease, workers: &Workers, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
         let limit = lease.limit as usize;
+        self.rebind(lease, workers, undo);
         let due = |(due, _): &&(StoreMillis, Place)| *due <= lease.now;
         let free = |(_, place): &&(StoreMillis, Place)| {
             self.rows.get(place).is_some_and(|row| row.until <= lease.now || workers.gone(row.holder, lease.now))
@@ -155,7 +180,43 @@ impl Deliveries {
         taken.extend(self.leased.iter().filter(free).take(limit));
         taken.sort_unstable();
         taken.truncate(limit);
+        self.take(taken, lease, undo)
+    }
 
+    pub(super) fn lease_outlet(&mut self, lease: &Lease, outlet: &str, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
+        let due = |(due, _): &&(StoreMillis, Place)| *due <= lease.now;
+        let bound = self.bound.get(outlet).into_iter().flatten();
+        let taken = bound.take_while(due).take(lease.limit as usize).copied().collect();
+        self.take(taken, lease, undo)
+    }
+
+    pub(super) fn waiting_outlets(&self) -> Vec<(String, StoreMillis)> {
+        let first = |bound: &BTreeSet<(StoreMillis, Place)>| bound.first().map(|(due, _)| *due);
+        self.bound.iter().filter_map(|(outlet, bound)| Some((outlet.clone(), first(bound)?))).collect()
+    }
+
+    /// Those of an outlet whose worker does not settle them any more wait for the outlet again.
+    fn rebind(&mut self, lease: &Lease, workers: &Workers, undo: &mut Vec<super::Undo>) {
+        let lost = |(_, place): &&(StoreMillis, Place)| {
+            self.rows.get(place).is_some_and(|row| {
+                let bound = row.new.outlet.as_ref().is_some_and(|outlet| outlet.until > lease.now);
+                bound && (row.until <= lease.now || workers.gone(row.holder, lease.now))
+            })
+        };
+        let places: Vec<_> = self.leased.iter().filter(lost).map(|(_, place)| *place).collect();
+        self.put_back(places, undo);
+    }
+
+    fn put_back(&mut self, places: Vec<Place>, undo: &mut Vec<super::Undo>) {
+        for place in places {
+            if let Some(mut row) = self.rows.get(&place).cloned() {
+                row.state = DeliveryState::Retrying;
+                self.change(place, Some(row), undo);
+            }
+        }
+    }
+
+    fn take(&mut self, taken: Vec<(StoreMillis, Place)>, lease: &Lease, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
         let mut leased = Vec::with_capacity(taken.len());
         for (_, place) in taken {
             let Some(mut row) = self.rows.get(&place).cloned() else { continue };
@@ -195,12 +256,7 @@ impl Deliveries {
     pub(super) fn release(&mut self, worker: WorkerId, undo: &mut Vec<super::Undo>) {
         let held = |(_, place): &&(StoreMillis, Place)| self.rows.get(place).is_some_and(|row| row.holder == worker);
         let places: Vec<_> = self.leased.iter().filter(held).map(|(_, place)| *place).collect();
-        for place in places {
-            if let Some(mut row) = self.rows.get(&place).cloned() {
-                row.state = DeliveryState::Retrying;
-                self.change(place, Some(row), undo);
-            }
-        }
+        self.put_back(places, undo);
     }
 
     /// Forgets up to `limit` deliveries that were finished at or before `by`. Answers how many.

@@ -113,6 +113,10 @@ impl State {
                 self.clock.saw(lease.now);
                 Ok(Done::Leased(self.deliveries.lease(lease, &self.workers, undo)))
             }
+            Op::LeaseOutlet { lease, outlet } => {
+                self.clock.saw(lease.now);
+                Ok(Done::Leased(self.deliveries.lease_outlet(lease, outlet, undo)))
+            }
             Op::Settle(settle) => {
                 self.clock.saw(settle.at);
                 self.deliveries.settle(settle, undo)
@@ -216,6 +220,10 @@ impl Store for MemoryStore {
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError> {
         let state = self.open()?;
         Ok(state.calls.next_timer().into_iter().chain(state.deliveries.next_due()).min())
+    }
+
+    fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError> {
+        Ok(self.open()?.deliveries.waiting_outlets())
     }
 
     fn deliveries(

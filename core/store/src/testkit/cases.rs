@@ -70,6 +70,9 @@ macro_rules! __store_cases {
                 deliveries::final_states_stay
                 deliveries::giving_up_a_route_and_trying_the_next_is_one
                 deliveries::deliveries_are_listed_by_subject_and_state
+                outlets::only_who_offers_the_outlet_leases
+                outlets::once_its_time_is_over_any_worker_leases
+                outlets::a_retry_waits_for_the_outlet_again
                 reading::a_read_stops_after_so_many_events
                 reading::a_read_stops_after_so_many_bytes
                 reading::a_read_begins_in_the_chunk_that_holds_its_first_event
@@ -95,6 +98,7 @@ macro_rules! __store_cases {
                 calls::calls_are_lost_when_their_workers_lease_ran_out
                 calls::a_heartbeat_renews_the_lease
                 deliveries::deliveries_of_a_dead_worker_are_taken_over
+                outlets::what_a_dead_worker_held_waits_for_the_outlet_again
                 reading::a_closed_store_says_so
                 timeline::the_first_boot_stands_near_the_wall_clock
                 timeline::one_boot_has_one_offset

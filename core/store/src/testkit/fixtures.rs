@@ -166,6 +166,7 @@ pub(super) fn new_delivery(n: u8, due: StoreMillis) -> NewDelivery {
         body: Bytes::from_static(b"{\"route\":\"a\",\"n\":1.0}"),
         route_at: (9, 12),
         due,
+        outlet: None,
         deadline: FAR,
         created_at: NOW + StoreMillis::from(n),
     }

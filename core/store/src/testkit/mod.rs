@@ -40,6 +40,7 @@ mod durable;
 mod fixtures;
 mod handles;
 mod model;
+mod outlets;
 mod property;
 mod reading;
 mod retention;

@@ -76,6 +76,10 @@ impl Row {
         self.state == DeliveryState::Pending || self.state == DeliveryState::Retrying
     }
 
+    fn free_at(&self) -> StoreMillis {
+        self.new.outlet.as_ref().map_or(self.new.due, |outlet| outlet.until.max(self.new.due))
+    }
+
     pub(super) fn summary(&self) -> DeliverySummary {
         let NewDelivery { id, event_id, subject, principal, trigger, route_id, due, deadline, .. } = self.new.clone();
         let (state, attempts, last_error) = (self.state, self.begun, self.error.clone());
@@ -144,8 +148,19 @@ impl Model {
 
     pub(super) fn next_due(&self) -> Option<StoreMillis> {
         let timers = self.calls.iter().filter_map(|call| call.timer);
-        let waiting = self.deliveries.iter().filter(|row| row.waits()).map(|row| row.new.due);
+        let waiting = self.deliveries.iter().filter(|row| row.waits()).map(Row::free_at);
         timers.chain(waiting).min()
+    }
+
+    pub(super) fn waiting_outlets(&self) -> Vec<(String, StoreMillis)> {
+        let mut first = std::collections::BTreeMap::new();
+        for row in self.deliveries.iter().filter(|row| row.waits()) {
+            if let Some(outlet) = &row.new.outlet {
+                let due = first.entry(outlet.name.clone()).or_insert(row.new.due);
+                *due = row.new.due.min(*due);
+            }
+        }
+        first.into_iter().collect()
     }
 
     /// Does one operation. A refused one may leave things half done: commits work on a copy.
@@ -238,6 +253,11 @@ impl Model {
             }
             Op::Enqueue(new) => self.enqueue(new),
             Op::Lease(lease) => Ok(Done::Leased(self.lease(lease))),
+            Op::LeaseOutlet { lease, outlet } => {
+                let bound = |row: &Row| row.new.outlet.as_ref().is_some_and(|bound| bound.name == *outlet);
+                let free = |row: &Row| row.waits() && row.new.due <= lease.now && bound(row);
+                Ok(Done::Leased(self.take(lease, free, |row| row.new.due)))
+            }
             Op::Settle(settle) => self.settle(settle),
             Op::Heartbeat { worker, until } => {
                 self.workers.retain(|(id, _)| id != worker);
@@ -298,12 +318,31 @@ impl Model {
     }
 
     fn lease(&mut self, lease: &Lease) -> Vec<Delivery> {
+        let gone: Vec<_> = self.deliveries.iter().map(|row| self.gone(row.holder, lease.now)).collect();
+        for (row, gone) in self.deliveries.iter_mut().zip(&gone) {
+            let bound = row.new.outlet.as_ref().is_some_and(|outlet| outlet.until > lease.now);
+            if bound && row.state == DeliveryState::Leased && (row.until <= lease.now || *gone) {
+                row.state = DeliveryState::Retrying;
+            }
+        }
+        let lost: Vec<_> =
+            self.deliveries.iter().zip(gone).filter(|(_, gone)| *gone).map(|(row, _)| row.new.id).collect();
         let free = |row: &Row| {
-            row.waits() && row.new.due <= lease.now
-                || row.state == DeliveryState::Leased && (row.until <= lease.now || self.gone(row.holder, lease.now))
+            row.waits() && row.free_at() <= lease.now
+                || row.state == DeliveryState::Leased && (row.until <= lease.now || lost.contains(&row.new.id))
         };
+        // One that is taken over counts by its due time.
+        self.take(lease, free, |row| if row.waits() { row.free_at() } else { row.new.due })
+    }
+
+    fn take(
+        &mut self,
+        lease: &Lease,
+        free: impl Fn(&Row) -> bool,
+        order: impl Fn(&Row) -> StoreMillis,
+    ) -> Vec<Delivery> {
         let mut free: Vec<_> = (0..self.deliveries.len()).filter(|at| free(&self.deliveries[*at])).collect();
-        free.sort_by_key(|at| self.deliveries[*at].new.due);
+        free.sort_by_key(|at| order(&self.deliveries[*at]));
         free.truncate(lease.limit as usize);
         let take = |at: usize| {
             let row = &mut self.deliveries[at];

@@ -163,6 +163,8 @@ impl Player<'_> {
             prop_assert_eq!(self.store.due_timers(at, ALL).expect("reads"), self.model.due_timers(at), "due timers");
         }
         prop_assert_eq!(self.store.next_due().expect("reads"), self.model.next_due(), "next due");
+        let outlets = self.store.waiting_outlets().expect("reads");
+        prop_assert_eq!(outlets, self.model.waiting_outlets(), "waiting outlets");
 
         let list = |wanted: &dyn Fn(&DeliverySummary) -> bool| -> Vec<DeliverySummary> {
             let all = self.model.deliveries.iter().map(super::model::Row::summary);

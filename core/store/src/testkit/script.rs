@@ -11,7 +11,7 @@ use super::model::Model;
 use crate::chunk::Chunk;
 use crate::commit::{AppendShared, Lease, Op, Settle};
 use crate::record::{
-    CallId, DeliveryId, DeliveryState, NewDelivery, StreamKey, Subject, TaskTerms, TimerKind, WorkerId,
+    CallId, DeliveryId, DeliveryState, NewDelivery, Outlet, StreamKey, Subject, TaskTerms, TimerKind, WorkerId,
 };
 
 /// What happens at one moment.
@@ -40,8 +40,8 @@ pub(super) enum Step {
     End { call: u8 },
     BecomeTask { call: u8, bound: bool },
     Timer { call: u8, after: i64 },
-    Enqueue { again: Option<u8>, call: bool, after: i64 },
-    Lease { worker: u8, limit: u32, secs: i64 },
+    Enqueue { again: Option<u8>, call: bool, after: i64, outlet: Option<(u8, i64)> },
+    Lease { worker: u8, limit: u32, secs: i64, outlet: Option<u8> },
     Settle { delivery: u8, token: Aim, state: DeliveryState, after: i64, counts: bool },
     Heartbeat { worker: u8, secs: i64 },
     Leave { worker: u8 },
@@ -115,9 +115,10 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<u8>().prop_map(|call| Step::End { call }),
         2 => (any::<u8>(), any::<bool>()).prop_map(|(call, bound)| Step::BecomeTask { call, bound }),
         2 => (any::<u8>(), 0..20_i64).prop_map(|(call, after)| Step::Timer { call, after }),
-        4 => (again(), any::<bool>(), 0..5_i64).prop_map(|(again, call, after)| Step::Enqueue { again, call, after }),
-        4 => (worker.clone(), 0..4_u32, 0..8_i64)
-            .prop_map(|(worker, limit, secs)| Step::Lease { worker, limit, secs }),
+        4 => (again(), any::<bool>(), 0..5_i64, prop::option::weighted(0.4, (0..2_u8, 0..9_i64)))
+            .prop_map(|(again, call, after, outlet)| Step::Enqueue { again, call, after, outlet }),
+        4 => (worker.clone(), 0..4_u32, 0..8_i64, prop::option::weighted(0.4, 0..2_u8))
+            .prop_map(|(worker, limit, secs, outlet)| Step::Lease { worker, limit, secs, outlet }),
         5 => (any::<u8>(), aim(), state, 0..5_i64, prop::bool::weighted(0.7)).prop_map(
             |(delivery, token, state, after, counts)| Step::Settle { delivery, token, state, after, counts }
         ),
@@ -226,15 +227,21 @@ pub(super) fn resolve(step: &Step, model: &Model, clock: &mut Clock) -> Op {
         Step::Timer { call, after } => {
             Op::SetTimer { call: call_of(model, *call), kind: TimerKind::Timeout, due: clock.due(*after) }
         }
-        Step::Enqueue { again, call, after } => {
+        Step::Enqueue { again, call, after, outlet } => {
             let again = again.and_then(|n| pick(&model.deliveries, n)).map(|row| row.new.id);
             let id = again.unwrap_or_else(|| DeliveryId(clock.id()));
             let subject = if *call { subjects()[0].clone() } else { subjects()[1].clone() };
             let due = clock.due(*after);
-            Op::Enqueue(Box::new(NewDelivery { id, subject, created_at: now + clock.unique(), ..new_delivery(1, due) }))
+            let outlet = outlet.as_ref().map(|(name, secs)| Outlet { name: name.to_string(), until: clock.end(*secs) });
+            let created_at = now + clock.unique();
+            Op::Enqueue(Box::new(NewDelivery { id, subject, created_at, outlet, ..new_delivery(1, due) }))
         }
-        Step::Lease { worker: w, limit, secs } => {
-            Op::Lease(Lease { worker: worker(*w), now, until: clock.end(*secs), limit: *limit })
+        Step::Lease { worker: w, limit, secs, outlet } => {
+            let lease = Lease { worker: worker(*w), now, until: clock.end(*secs), limit: *limit };
+            match outlet {
+                Some(name) => Op::LeaseOutlet { lease, outlet: name.to_string() },
+                None => Op::Lease(lease),
+            }
         }
         Step::Settle { delivery, token, state, after, counts } => {
             // Where it can be, one that is leased.

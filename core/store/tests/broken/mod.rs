@@ -289,6 +289,10 @@ impl Store for Broken {
         self.inner.next_due()
     }
 
+    fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        self.inner.waiting_outlets()
+    }
+
     fn deliveries(
         &self,
         subject: Option<&Subject>,

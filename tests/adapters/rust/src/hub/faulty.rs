@@ -72,6 +72,10 @@ impl Store for FaultyStore {
         self.inner.next_due()
     }
 
+    fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        self.inner.waiting_outlets()
+    }
+
     fn deliveries(
         &self,
         subject: Option<&Subject>,

@@ -285,6 +285,8 @@ impl Stage {
             route_types: &if given.has("routeTypes") { given.texts("routeTypes")? } else { vec!["webhook"] },
             principal: given.maybe_text("principal")?.unwrap_or("anyone"),
             session: None,
+            peer: None,
+            open: &[],
             request_id: &RequestId::parse(request_id.as_bytes()).map_err(|error| error.to_string())?,
             tool: given.maybe_text("tool")?.unwrap_or("tool"),
             timeout: given.maybe_num("timeoutMs")?.map(Duration::from_millis),

@@ -24,6 +24,7 @@ pub(super) fn config_of(routes: &[Value]) -> Option<NotificationConfig> {
             id: pair.get(0)?.as_str()?.to_owned(),
             kind: "message".to_owned(),
             endpoint: None,
+            peer: None,
             triggers: triggers?,
             secret: None,
             headers: Vec::new(),

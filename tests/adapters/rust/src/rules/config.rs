@@ -30,6 +30,8 @@ pub(super) fn check(given: Given<'_>) -> Answer {
         route_types: &given.texts("routeTypes")?,
         principal: "anyone",
         session: None,
+        peer: None,
+        open: &[],
         request_id: &RequestId::from(1_u64),
         tool: "tool",
         timeout: None,
