@@ -29,9 +29,6 @@ KINDS = tuple(SERVERS)
 ERAS = [LEGACY] if SDK == "mcp1" else [LEGACY, MODERN]
 """The protocol versions to test, one of each era that the SDK speaks."""
 
-REPORTS_WITHOUT_TOKEN = SDK == "mcp2"
-"""Whether a tool's progress gets past the SDK when the client did not ask for it."""
-
 RAISES_PROTOCOL_ERRORS = SDK == "mcp2"
 """Whether an error that a tool raises on purpose is answered as that error, and not as a result that says isError."""
 
@@ -49,7 +46,6 @@ __all__ = [
     "ERAS",
     "KINDS",
     "RAISES_PROTOCOL_ERRORS",
-    "REPORTS_WITHOUT_TOKEN",
     "SDK",
     "SERVERS",
     "Context",

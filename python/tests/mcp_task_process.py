@@ -21,6 +21,7 @@ def main() -> None:
     import threading
 
     import tidings.mcp
+    from mcp_stage import app_of
     from mcp_tasks import Play, task_server
     from mcp_wire import Served
     from tidings import Hub
@@ -30,7 +31,7 @@ def main() -> None:
     server = task_server(play)
     tools = dict.fromkeys(("work", "progress", "stubborn", "ask"), "always")
     tidings.mcp.attach(server, hub, tasks=tidings.mcp.Tasks(tools=tools), tasks_stream=True)
-    served = Served(server.streamable_http_app())
+    served = Served(app_of(server))
     print(served.port, flush=True)
 
     def tell() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any
 
 import anyio
 import tidings.mcp
-from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
+from mcp_stage import SDK, Context, plain_tool
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 from mcp_wire import MODERN, WAIT, Answer, Client, Gate
 from tidings import InvalidArgument
@@ -107,12 +108,45 @@ def answer(value: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"value": value}}
 
 
-def task_server(play: Play, **options: Any) -> MCPServer:
-    server: MCPServer = MCPServer("tasks", log_level="CRITICAL", **options)
+def new_server(**options: Any) -> Any:
+    """A server without tools, of the kind that people use."""
+    if SDK == "fastmcp":
+        from fastmcp import FastMCP
 
-    @server.tool()
-    async def work(ctx: Context[Any, Any], before: int = 0, after: int = 0) -> str:
-        """Emits `before` events, waits for the gate, emits `after` more."""
+        return FastMCP("tasks", **options)
+    from mcp.server.mcpserver import MCPServer
+
+    return MCPServer("tasks", log_level="CRITICAL", **options)
+
+
+def guarded_options(verifier: Any) -> dict[str, Any]:
+    """Options of a server behind a login, which takes the token for the subject."""
+    if SDK == "fastmcp":
+        from fastmcp.server.auth import TokenVerifier
+
+        class Verifier(TokenVerifier):
+            async def verify_token(self, token: str) -> Any:
+                return await verifier.verify_token(token)
+
+        return {"auth": Verifier()}
+    from mcp.server.auth.settings import AuthSettings
+
+    auth = AuthSettings(
+        issuer_url="https://a",  # type: ignore[arg-type]
+        resource_server_url="https://b",  # type: ignore[arg-type]
+        required_scopes=[],
+        validate_token_resource=False,
+    )
+    return {"token_verifier": verifier, "auth": auth}
+
+
+def task_server(play: Play, **options: Any) -> Any:
+    server = new_server(**options)
+
+    @plain_tool(server)
+    async def work(ctx: Context, before: int = 0, after: int = 0, size: int = 0) -> str:
+        """Emits `before` events, waits for the gate, emits `after` more, each `size` bytes longer than it need be."""
+        padding = {"padding": "x" * size} if size else {}
         try:
             call = tidings.mcp.current_call()
             for n in range(before):
@@ -120,16 +154,16 @@ def task_server(play: Play, **options: Any) -> MCPServer:
             play.reached.open()
             await play.gate.passed()
             for n in range(before, before + after):
-                call.emit("com.example.step", {"n": n})
+                call.emit("com.example.step", {"n": n, **padding})
             return "done"
         except anyio.get_cancelled_exc_class():
             play.cancelled.open()
             raise
 
-    @server.tool()
-    async def progress(ctx: Context[Any, Any]) -> str:
+    @plain_tool(server)
+    async def progress(ctx: Context) -> str:
         try:
-            await ctx.session.report_progress(1, 2, "half")
+            await ctx.report_progress(1, 2, "half")
             play.reached.open()
             await play.gate.passed()
             return "done"
@@ -137,7 +171,23 @@ def task_server(play: Play, **options: Any) -> MCPServer:
             play.cancelled.open()
             raise
 
-    @server.tool()
+    @plain_tool(server)
+    async def logs(ctx: Context) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecated as of 2026-07-28
+            for level in ("debug", "error"):
+                await ctx.session.send_log_message(level, {"said": level}, "it", related_request_id="any")
+        return "done"
+
+    @plain_tool(server)
+    async def large(bytes: int) -> str:
+        try:
+            tidings.mcp.current_call().emit("com.example.large", {"x": "x" * bytes})
+        except InvalidArgument as error:
+            return f"refused: {error}"
+        return "emitted"
+
+    @plain_tool(server)
     async def stubborn() -> str:
         try:
             play.reached.open()
@@ -146,20 +196,20 @@ def task_server(play: Play, **options: Any) -> MCPServer:
             play.cancelled.open()
         return "too late"
 
-    @server.tool()
+    @plain_tool(server)
     async def broken() -> str:
         play.reached.open()
         await play.gate.passed()
         raise RuntimeError("it broke")
 
-    @server.tool()
+    @plain_tool(server)
     async def refused() -> str:
         play.reached.open()
         await play.gate.passed()
         raise MCPError(4711, "not today", {"why": "because"})
 
-    @server.tool()
-    async def ask(ctx: Context[Any, Any]) -> str | InputRequiredResult:
+    @plain_tool(server)
+    async def ask(ctx: Context) -> str | InputRequiredResult:
         """Asks twice, the first time for two things, under a key that comes again."""
         given = ctx.input_responses or {}
         step = int(ctx.request_state or 0)
@@ -174,12 +224,12 @@ def task_server(play: Play, **options: Any) -> MCPServer:
             return InputRequiredResult(input_requests={"name": question("Sure?")}, request_state="2")
         return "asked"
 
-    @server.tool()
+    @plain_tool(server)
     def quick() -> str:
         tidings.mcp.current_call().emit("com.example.gone", {})
         return "at once"
 
-    @server.tool()
+    @plain_tool(server)
     def emits(type: str) -> str:
         try:
             tidings.mcp.current_call().emit(type, {})

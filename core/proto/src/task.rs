@@ -132,6 +132,13 @@ fn raw_member(out: &mut String, name: &str, raw: &RawValue) {
     out.push_str(raw.get());
 }
 
+/// The longest type of an event that a tool emits, in bytes: a domain name has at most 253.
+pub const MAX_EVENT_TYPE: usize = 256;
+
+/// The largest payload of an event that a tool emits, in bytes of JSON text. SEP-2694 wants a limit named and large things
+/// sent by reference; this one is that of a webhook's body.
+pub const MAX_EVENT_PAYLOAD: usize = 256 * 1024;
+
 /// Why an event may not be emitted by a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventFault {
@@ -139,8 +146,12 @@ pub enum EventFault {
     NoVendor,
     /// The prefix is ours, or the protocol's.
     Reserved,
+    /// The type has more than [`MAX_EVENT_TYPE`] bytes.
+    TypeTooLong,
     /// SEP-2694: the payload must be an object.
     NoObject,
+    /// The payload has more than [`MAX_EVENT_PAYLOAD`] bytes.
+    TooLarge,
 }
 
 impl fmt::Display for EventFault {
@@ -148,7 +159,9 @@ impl fmt::Display for EventFault {
         f.write_str(match self {
             Self::NoVendor => "type: must have a vendor prefix in reverse-DNS form, such as com.example.review.comment",
             Self::Reserved => "type: the prefixes io.tidings and io.modelcontextprotocol are reserved",
+            Self::TypeTooLong => "type: must have at most 256 bytes",
             Self::NoObject => "payload: must be the JSON text of an object",
+            Self::TooLarge => "payload: must have at most 262144 bytes of JSON text; send what is larger by reference",
         })
     }
 }
@@ -161,6 +174,9 @@ impl core::error::Error for EventFault {}
 /// # Errors
 /// The first rule that is broken.
 pub fn check_event(kind: &str, payload: &[u8]) -> Result<(), EventFault> {
+    if kind.len() > MAX_EVENT_TYPE {
+        return Err(EventFault::TypeTooLong);
+    }
     let mut labels = 0;
     for label in kind.split('.') {
         let first = label.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
@@ -174,6 +190,9 @@ pub fn check_event(kind: &str, payload: &[u8]) -> Result<(), EventFault> {
     }
     if ["io.tidings.", "io.modelcontextprotocol."].iter().any(|reserved| kind.starts_with(reserved)) {
         return Err(EventFault::Reserved);
+    }
+    if payload.len() > MAX_EVENT_PAYLOAD {
+        return Err(EventFault::TooLarge);
     }
     match core::str::from_utf8(payload).ok().and_then(Kind::of) {
         Some(Kind::Object) => Ok(()),
@@ -301,5 +320,15 @@ mod tests {
         for bad in [&b""[..], b"1", b"[]", b"null", b"\"{}\"", b"\xff{"] {
             assert_eq!(check_event("com.example.x", bad), Err(EventFault::NoObject), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn events_of_a_tool_are_bounded() {
+        let kind = |bytes: usize| format!("com.example.{}", "x".repeat(bytes - "com.example.".len()));
+        assert_eq!(check_event(&kind(256), b"{}"), Ok(()));
+        assert_eq!(check_event(&kind(257), b"{}"), Err(EventFault::TypeTooLong));
+        let payload = |bytes: usize| format!("{{{}}}", " ".repeat(bytes - 2));
+        assert_eq!(check_event("com.example.x", payload(262_144).as_bytes()), Ok(()));
+        assert_eq!(check_event("com.example.x", payload(262_145).as_bytes()), Err(EventFault::TooLarge));
     }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +10,11 @@ import tidings.mcp
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.event_store import EventStore as TheirStore
+from fastmcp.server.extensions import MethodBinding, ServerExtension
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp_stage import ERAS, Stage, high_level_server
+from mcp_tasks import TaskClient
+from mcp_types import RequestParams
 from mcp_wire import LEGACY, Client, Receiver, Served
 from tidings import Hub
 from tidings.mcp import EventStore, SessionEventStore, _compat, _scoping, _transports
@@ -127,3 +130,35 @@ def test_its_own_middleware_shapes_what_is_delivered(
     answer = client.call("announce", notificationConfig=receiver.config("completed")).messages()[-1]
     assert answer["result"]["content"] == [{"type": "text", "text": "***"}]
     assert receiver.next()["data"]["outcome"]["result"] == answer["result"]
+
+
+class TheirTasks(ServerExtension):
+    """What fastmcp-tasks is to a server: it takes the extension's name and its methods."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def methods(self) -> Sequence[MethodBinding]:
+        async def get(ctx: Any, params: Any) -> dict[str, Any]:
+            return {"theirs": True}
+
+        return [MethodBinding("tasks/get", RequestParams, get)]
+
+
+def test_tasks_of_fastmcps_own_are_left_alone(
+    stage: Stage, hub: Hub, serve: Callable[..., Served], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = high_level_server(stage)
+    server.add_extension(TheirTasks())
+    attachment = tidings.mcp.attach(server, hub, tasks="auto", tasks_stream=True)
+    assert not attachment.tasks
+    assert "this server has tasks already (tasks/get)" in caplog.text
+    client = TaskClient(serve(server).port)
+    assert client.one("tasks/get", {"taskId": "x"})["result"]["theirs"] is True
+    assert client.one("tasks/stream", {"taskId": "x"})["error"]["code"] == -32601
+
+
+def test_their_tasks_after_ours_are_refused_by_fastmcp(stage: Stage, hub: Hub) -> None:
+    server = high_level_server(stage)
+    assert tidings.mcp.attach(server, hub, tasks="auto").tasks
+    with pytest.raises(ValueError, match="'tasks/get' is already registered"):
+        server.add_extension(TheirTasks())

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import tidings.mcp
 from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
 from mcp_task_process import TaskProcess
-from mcp_tasks import Play, TaskClient, answer, task_server
+from mcp_tasks import Play, TaskClient, answer, guarded_options, task_server
 from mcp_wire import LEGACY, Client, Served
 from tidings import Hub
 
@@ -143,13 +142,7 @@ def bearer(name: str) -> dict[str, str]:
 @pytest.fixture
 def with_login(hub: Hub, serve: Callable[..., Served]) -> Iterator[tuple[int, Play]]:
     play = Play()
-    auth = AuthSettings(
-        issuer_url="https://a",  # type: ignore[arg-type]
-        resource_server_url="https://b",  # type: ignore[arg-type]
-        required_scopes=[],
-        validate_token_resource=False,
-    )
-    server = task_server(play, token_verifier=Verifier(), auth=auth)
+    server = task_server(play, **guarded_options(Verifier()))
     tools = {"work": "always"}
     tidings.mcp.attach(server, hub, tasks=tidings.mcp.Tasks(tools=tools), tasks_stream=True)
     yield serve(server).port, play

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import tidings.mcp
+from mcp.shared.exceptions import MCPError
 from mcp_tasks import Play, TaskClient, task_server
 from mcp_wire import LEGACY, Answer, Client, Served
 from tidings import Hub, Retention
 from tidings.mcp import Tasks
+from tidings.mcp._task_limits import StreamLimits
 
-ALWAYS = Tasks(tools=dict.fromkeys(("work", "progress", "stubborn"), "always"))
+TOOLS = dict.fromkeys(("work", "progress", "stubborn", "logs"), "always")
+ALWAYS = Tasks(tools=TOOLS, resumes=100_000)  # tests that wait for retention ask often
 
 
 @pytest.fixture
@@ -138,6 +142,107 @@ def test_progress_of_a_task_is_an_event(play: Play, attached: Callable[..., Task
     assert events[0]["payload"] == {"progress": 1, "total": 2, "message": "half"}
 
 
+def test_what_a_task_logs_is_an_event_whatever_its_client_wants_to_hear(
+    play: Play, attached: Callable[..., TaskClient]
+) -> None:
+    """2026-07-28 sends a request's client the levels it asked for; here it asked for none, or from errors on."""
+    client = attached()
+    for meta in ({}, {"io.modelcontextprotocol/logLevel": "error"}):
+        answer = client.ask("tools/call", {"name": "logs", "arguments": {}}, **meta)
+        task_id = answer.messages()[-1]["result"]["taskId"]
+        client.finished(task_id)
+        events, _ = client.events(task_id)
+        said = [{"level": level, "data": {"said": level}, "logger": "it"} for level in ("debug", "error")]
+        assert [event["payload"] for event in events if event["type"] == "io.tidings.log"] == said
+
+
+def test_a_call_that_is_no_task_logs_what_its_client_asked_for(play: Play, attached: Callable[..., TaskClient]) -> None:
+    client = attached(Tasks(tools={"logs": "auto"}, inline=60.0))
+    for meta, levels in (({}, []), ({"io.modelcontextprotocol/logLevel": "error"}, ["error"])):
+        *said, last = client.ask("tools/call", {"name": "logs", "arguments": {}}, **meta).messages()
+        assert [message["params"]["level"] for message in said] == levels
+        assert last["result"]["content"][0]["text"] == "done"
+
+
+def test_a_reader_that_eviction_overtakes_is_told_where_it_stands(
+    play: Play, attached: Callable[..., TaskClient]
+) -> None:
+    """What its connection has taken in arrives without a hole, then ``events_gone`` and nothing after it."""
+    client = attached(hub={"retention": Retention(max_events=50)})
+    task_id = client.start("work", {"before": 1, "after": 4_000, "size": 5_000})["taskId"]
+    slow = client.stream(task_id)
+    assert slow.take(1)[0].message["params"]["seq"] == 0
+    play.gate.open()
+    client.finished(task_id)
+    while "error" not in client.events(task_id, 3_000)[1]:
+        pass  # retention works in the background
+    events, last = split(slow.messages())
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert len(events) < 3_000
+    assert last["error"]["code"] == -32010
+    assert last["error"]["data"]["reason"] == "events_gone"
+    earliest = last["error"]["data"]["earliestSeq"]
+    assert [event["seq"] for event in client.events(task_id, earliest - 1)[0]][:1] == [earliest]
+
+
+def test_a_client_has_so_many_streams_and_no_more(play: Play, attached: Callable[..., TaskClient]) -> None:
+    client = attached(Tasks(tools=TOOLS, streams=2))
+    first, other = (client.start("work", {"before": 1})["taskId"] for _ in range(2))
+    held = [client.stream(first) for _ in range(2)]
+    for stream in held:
+        stream.take(1)
+    error = client.stream(first).messages()[-1]["error"]
+    assert (error["code"], error["data"]) == (-32602, {"reason": "limit", "limit": "streams", "max": 2})
+    # Nobody is logged in: what can be told apart is the tasks, and in sessions the sessions.
+    legacy = LegacyStreams(client.port, LEGACY)
+    for stream in (client.stream(other), legacy.stream(first)):
+        assert stream.take(1)[0].message["params"]["seq"] == 0
+        stream.close()
+    play.gate.open()
+    for stream in held:
+        assert "result" in stream.messages()[-1]
+    assert "result" in client.stream(first).messages()[-1]
+
+
+def test_a_client_asks_so_often_and_no_more(play: Play, attached: Callable[..., TaskClient]) -> None:
+    client = attached(Tasks(tools=TOOLS, resumes=2))
+    task_id = ended_task(play, client, before=1)
+    for _ in range(2):
+        assert "result" in client.stream(task_id, 0).messages()[-1]
+    error = client.stream(task_id, 0).messages()[-1]["error"]
+    assert error["code"] == -32602
+    wait = error["data"].pop("retryAfterMs")
+    assert error["data"] == {"reason": "limit", "limit": "resumes", "max": 2}
+    assert 0 < wait <= 30_000
+    assert client.get(task_id)["status"] == "completed"
+
+
+def test_attempts_come_back_one_after_the_other() -> None:
+    now = 0.0
+    limits = StreamLimits(streams=1, resumes=2, clock=lambda: now)
+
+    def ask(task_id: str = "a") -> int | None:
+        try:
+            with limits.stream("me", task_id):
+                return None
+        except MCPError as error:
+            wait: int = error.error.data["retryAfterMs"]
+            return wait
+
+    # Two a minute, which is one in 30 s; of each task its own.
+    assert [ask(), ask(), ask(), ask("b")] == [None, None, 30_000, None]
+    now = 20.0
+    assert ask() == 10_000
+    now = 30.0
+    assert [ask(), ask()] == [None, 30_000]
+    now = 1000.0
+    assert [ask(), ask(), ask()] == [None, None, 30_000]
+    # Whoever might have been forgotten has nothing less than before.
+    for n in range(2000):
+        assert ask(str(n)) is None
+    assert ask() == 30_000
+
+
 def test_evicted_events_are_gone_and_said_so(play: Play, attached: Callable[..., TaskClient]) -> None:
     """Field report B14: the oldest of three events kept is told, a reader that needs older ones gets nothing instead."""
     client = attached(hub={"retention": Retention(max_events=3)})
@@ -158,7 +263,7 @@ def test_evicted_events_are_gone_and_said_so(play: Play, attached: Callable[...,
 
 
 def test_the_code_of_events_gone_can_be_another(play: Play, attached: Callable[..., TaskClient]) -> None:
-    policy = Tasks(tools=ALWAYS.tools, events_gone_code=-31000)
+    policy = replace(ALWAYS, events_gone_code=-31000)
     client = attached(policy, hub={"retention": Retention(max_events=1)})
     task_id = ended_task(play, client, before=10)
     while "error" not in (answer := client.events(task_id, 0)[1]):

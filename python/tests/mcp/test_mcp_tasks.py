@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 import tidings.mcp
+from mcp_stage import RAISES_PROTOCOL_ERRORS
 from mcp_tasks import TASKS, Play, TaskClient, answer, task_server
+from mcp_types import RequestParams
 from mcp_wire import LEGACY, Client, Receiver, Served
 from tidings import Hub
-from tidings.mcp import Tasks
+from tidings.mcp import Tasks, _compat
 
 AT_ONCE = Tasks(inline=0.05)
 ALWAYS = Tasks(tools=dict.fromkeys(("work", "progress", "stubborn", "broken", "refused", "ask"), "always"))
@@ -118,6 +120,8 @@ def test_an_error_result_completes_and_a_json_rpc_error_fails(
     client = attached(ALWAYS)
     task_id = client.start(tool)["taskId"]
     play.gate.open()
+    if not RAISES_PROTOCOL_ERRORS:
+        status, member = "completed", "result"  # FastMCP makes a result of everything that a tool raises
     done = client.finished(task_id)
     assert done["status"] == status
     assert {"result", "error"} & set(done) == {member}
@@ -424,6 +428,14 @@ def test_a_tool_cannot_emit_reserved_types(attached: Callable[..., TaskClient], 
     assert text_of(result).startswith("refused: type:")
 
 
+def test_a_tool_emits_nothing_too_large(attached: Callable[..., TaskClient]) -> None:
+    client = attached(ALWAYS)
+    room = 256 * 1024 - len('{"x":""}')
+    for bytes, said in ((room, "emitted"), (room + 1, "refused: payload: must have at most 262144 bytes")):
+        text = text_of(client.one("tools/call", {"name": "large", "arguments": {"bytes": bytes}})["result"])
+        assert text.startswith(said)
+
+
 def test_a_tool_may_emit_also_where_nobody_listens(attached: Callable[..., TaskClient]) -> None:
     client = attached(ALWAYS)
     for other in (client, TaskClient(client.port, declares=False), Client(client.port, LEGACY)):
@@ -436,10 +448,38 @@ def test_what_attach_refuses(hub: Hub, play: Play) -> None:
         tidings.mcp.attach(task_server(play), hub, tasks="always")
     with pytest.raises(ValueError, match="tasks_stream needs tasks"):
         tidings.mcp.attach(task_server(play), hub, tasks_stream=True)
-    for wrong in ({"inline": 0}, {"ttl": float("inf")}, {"poll": "1"}, {"tools": {"work": "sometimes"}}):
+    for wrong in (
+        {"inline": 0},
+        {"ttl": float("inf")},
+        {"poll": "1"},
+        {"tools": {"work": "sometimes"}},
+        {"streams": 0},
+        {"resumes": True},
+    ):
         with pytest.raises(ValueError, match="must be"):
             Tasks(**wrong)
+
+
+def test_a_server_keeps_tasks_of_its_own(
+    play: Play, hub: Hub, serve: Callable[..., Served], caplog: pytest.LogCaptureFixture
+) -> None:
     taken = task_server(play)
-    taken._lowlevel_server.extensions[TASKS] = {}
-    with pytest.raises(RuntimeError, match="has tasks already"):
-        tidings.mcp.attach(taken, hub, tasks="auto")
+    low_level = _compat.low_level(taken)
+    assert low_level is not None
+
+    async def theirs(ctx: Any, params: Any) -> dict[str, Any]:
+        return {"theirs": ctx.method}
+
+    low_level.add_request_handler("tasks/get", RequestParams, theirs)
+    # Terms of one's own that would have no effect are a mistake; "auto" makes room.
+    with pytest.raises(RuntimeError, match=r"has tasks already \(tasks/get\)"):
+        tidings.mcp.attach(taken, hub, tasks=Tasks())
+    attachment = tidings.mcp.attach(taken, hub, tasks="auto", tasks_stream=True, routes=["webhook"])
+    assert not attachment.tasks
+    assert "has tasks already (tasks/get): they stay its own" in caplog.text
+    client = TaskClient(serve(taken).port)
+    assert client.one("tasks/get", {"taskId": "x"})["result"]["theirs"] == "tasks/get"
+    for method in ("tasks/update", "tasks/stream"):
+        assert client.one(method, {"taskId": "x"})["error"]["code"] == -32601
+    play.gate.open()
+    assert text_of(client.one("tools/call", {"name": "work", "arguments": {}})["result"]) == "done"

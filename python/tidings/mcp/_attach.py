@@ -40,6 +40,8 @@ class Attachment:
     routes: tuple[str, ...]
     event_store: EventStore | None
     """The store that new Streamable HTTP sessions get unless the app is made with another one."""
+    tasks: bool
+    """Whether the Tasks extension is served from the hub: not where the server had tasks of its own."""
     _nurseries: Nurseries
     _trouble: Trouble
 
@@ -84,13 +86,14 @@ def attach(
     `tasks` serves the Tasks extension (SEP-2663) to clients of 2026-07-28 that declare it, ``"auto"`` or a `Tasks` with terms
     of your own: a call that takes longer than two seconds is answered with a task, whose record is on disk by then, and
     which the client asks for by its id, also after a restart. `tasks_stream` adds ``tasks/stream`` (SEP-2694, a draft):
-    the task's progress, log and what the tool emits by `current_call`, from any number on, then live.
+    the task's progress, log and what the tool emits by `current_call`, from any number on, then live. A server that has
+    tasks of its own (fastmcp-tasks) keeps them: ``"auto"`` then stays off and says so in the log and in the result.
 
     `timeout` bounds tool calls, in seconds, for all tools or by name; a config may lower it. The tool is cancelled
     and the client gets an error.
 
     Raises TypeError for an object that is not such a server or a list, ValueError for a value out of range, RuntimeError for
-    a server attached twice or with tasks of its own, or an SDK release that lacks what the adapter needs.
+    a server attached twice, one with tasks of its own and `Tasks` of yours, or an SDK release that lacks what the adapter needs.
     """
     low_level = _host.low_level(server)
     if low_level is None:
@@ -114,8 +117,20 @@ def attach(
     nurseries = Nurseries(hub, trouble)
     store = EventStore(hub, resume_front=resume_front) if event_store else None
     limits = Limits(max_detached, detached_limit)
-    _host.install(low_level, hub, named, timeout, limits, nurseries, trouble, store, policy, tasks_stream)
-    return Attachment(hub, named, store, nurseries, trouble)
+    served = _host.install(
+        low_level,
+        hub,
+        named,
+        timeout,
+        limits,
+        nurseries,
+        trouble,
+        store,
+        policy,
+        tasks_stream,
+        step_aside=tasks == "auto",
+    )
+    return Attachment(hub, named, store, served, nurseries, trouble)
 
 
 def _checked_routes(routes: object) -> tuple[str, ...]:

@@ -35,9 +35,9 @@ class ToolCall:
         """Append an event to the call's stream, where ``tasks/stream`` reads it. Never waits; any thread may.
 
         `type` needs a vendor prefix in reverse-DNS form (``com.example.review.comment``): names without one, ``io.tidings``
-        and ``io.modelcontextprotocol`` are reserved. Nothing is kept of a call that is neither watched nor becomes a task.
+        and ``io.modelcontextprotocol`` are reserved. Its JSON text has at most 256 KiB. Nothing is kept of a call that is neither watched nor becomes a task.
 
-        Raises `InvalidArgument` for such a type, TypeError or ValueError for a payload that is no JSON object.
+        Raises `InvalidArgument` for such a type or size, TypeError or ValueError for a payload that is no JSON object.
         """
         if not isinstance(payload, Mapping):
             raise TypeError(f"payload: must be a mapping, not {payload.__class__.__name__}")

@@ -77,10 +77,14 @@ def install(
     store: EventStore | None,
     tasks: Tasks | None,
     tasks_stream: bool,
-) -> None:
+    step_aside: bool,
+) -> bool:
     """Put the adapter into a server. Raises RuntimeError for tasks: their extension begins with 2026-07-28 and mcp 2.x."""
     if tasks is not None:
-        raise RuntimeError('tasks and tasks_stream need mcp 2.x; leave tasks "off" with mcp 1.x')
+        raise RuntimeError(
+            'tasks and tasks_stream need mcp 2.x; with mcp 1.x leave tasks "off" and pass a tidings.mcp.TaskStore to '
+            "server.experimental.enable_tasks()"
+        )
     _attached[server] = nurseries
     _wrap_manager()
     server.lifespan = nurseries.around(server.lifespan, once=True)
@@ -90,6 +94,7 @@ def install(
         _advertise(server, routes)
     if store is not None:
         _scoping.default_store(server, store)
+    return False
 
 
 def _wrap_handler(server: Server, watch: _Watch) -> None:

@@ -42,16 +42,21 @@ def install(
     store: EventStore | None,
     tasks: Tasks | None,
     tasks_stream: bool,
-) -> None:
-    """Put the adapter into a server."""
-    middleware = Middleware(server, hub, routes, timeout, limits, nurseries, trouble, tasks)
+    step_aside: bool,
+) -> bool:
+    """Put the adapter into a server; whether it serves tasks. Raises RuntimeError where tasks are served already and it may
+    not `step_aside`."""
     if tasks is not None:
-        TaskMethods(server, hub, tasks, stream=tasks_stream, trouble=trouble).install()
+        methods = TaskMethods(server, hub, tasks, stream=tasks_stream, trouble=trouble)
+        if not methods.install(step_aside=step_aside):
+            tasks = None
+    middleware = Middleware(server, hub, routes, timeout, limits, nurseries, trouble, tasks)
     chain = server.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, middleware)
     server.lifespan = nurseries.around(server.lifespan)
     if store is not None:
         _default_event_store(server, store)
+    return tasks is not None
 
 
 def _default_event_store(server: Server[Any], store: EventStore) -> None:

@@ -60,7 +60,11 @@ class Request1:
         params = self._request.params.model_copy()
         extra = {key: value for key, value in (params.model_extra or {}).items() if key != _wire.CONFIG}
         object.__setattr__(params, "__pydantic_extra__", extra)
-        token = request_ctx.set(replace(self._ctx, session=_recording(self._ctx.session, emit)))
+        meta = self._ctx.meta or types.RequestParams.Meta()
+        if meta.progressToken is None:
+            meta = meta.model_copy(update={"progressToken": _wire.RECORDED_TOKEN})
+        ctx = replace(self._ctx, session=_recording(self._ctx.session, emit), meta=meta)
+        token = request_ctx.set(ctx)
         try:
             result = await self._handler(self._request.model_copy(update={"params": params}))
         finally:
@@ -115,6 +119,8 @@ class _RecordingSession(ServerSession):
         params = said.get("params") or {}
         if said["method"] == "notifications/progress":
             self._record(_wire.PROGRESS_EVENT, {k: v for k, v in params.items() if k != "progressToken"})
+            if params.get("progressToken") == _wire.RECORDED_TOKEN:
+                return
         elif said["method"] == "notifications/message":
             self._record(_wire.LOG_EVENT, params)
         try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+from mcp.server.connection import allowed_log_levels
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
+from mcp_types import LOG_LEVEL_META_KEY, RequestParamsMeta
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from . import _compat, _wire
@@ -46,6 +48,12 @@ class Request2:
         """Call the rest of the chain with a context of the call's own."""
         ctx = self._ctx
         params = {key: value for key, value in self.params.items() if key != _wire.CONFIG}
-        outbound: Any = RecordingOutbound(_compat.request_outbound(ctx.session), emit)
-        session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
-        return await self._call_next(replace(ctx, params=params, session=session))
+        # Recorded is all that the tool says; to the client goes what it asked for.
+        levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
+        outbound: Any = RecordingOutbound(_compat.request_outbound(ctx.session), emit, levels)
+        every = cast(RequestParamsMeta, {**(ctx.meta or {}), LOG_LEVEL_META_KEY: "debug"})
+        session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=every)
+        meta = ctx.meta
+        if meta is None or meta.get("progress_token") is None:
+            meta = cast(RequestParamsMeta, {**(meta or {}), "progress_token": _wire.RECORDED_TOKEN})
+        return await self._call_next(replace(ctx, params=params, session=session, meta=meta))

@@ -35,6 +35,9 @@ _MARK: Final = "__tidings_scoped__"
 _here: Final[weakref.WeakValueDictionary[str, StreamableHTTPServerTransport]] = weakref.WeakValueDictionary()
 """The transports of this process's sessions that have a store of ours, by session id."""
 
+_json: Final[weakref.WeakValueDictionary[str, StreamableHTTPServerTransport]] = weakref.WeakValueDictionary()
+"""The transports of this process's sessions whose answers are single JSON texts, by session id."""
+
 _defaults: Final[weakref.WeakKeyDictionary[Any, EventStore]] = weakref.WeakKeyDictionary()
 """What managers use that were given no event store, by the server they serve."""
 
@@ -57,6 +60,11 @@ def lives_here(session_id: str) -> bool:
     return transport is not None and not transport.is_terminated
 
 
+def answers_in_json(session_id: str | None) -> bool:
+    """Whether the answers of a session of this process are single JSON texts, beside which nothing can be sent."""
+    return session_id is not None and session_id in _json
+
+
 def _wrap(cls: type, name: str, make: Any) -> None:
     original = cls.__dict__[name]
     if not hasattr(original, _MARK):
@@ -68,6 +76,8 @@ def _wrap(cls: type, name: str, make: Any) -> None:
 def _make_init(original: Any) -> Any:
     def init(self: StreamableHTTPServerTransport, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
+        if self.is_json_response_enabled and self.mcp_session_id is not None:
+            _json[self.mcp_session_id] = self
         _scope(self)
 
     return init

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,13 +15,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict
 
 from .. import ClosedError, Hub, Task, TidingsError, UnavailableError
-from . import _compat
+from . import _compat, _scoping
 from ._opening import opening_of
 from ._principal import principal_of
 from ._task_input import TaskInput
 from ._task_policy import EXTENSION, Tasks, task_result
 from ._task_stream import TaskStream
 from ._trouble import Trouble
+
+_log: Final = logging.getLogger("tidings.mcp")
 
 _METHOD_NOT_FOUND: Final = -32601
 _MISSING_CAPABILITY: Final = -32021
@@ -66,18 +69,27 @@ class TaskMethods:
         self._trouble = trouble
         self._stream = TaskStream(hub, policy) if stream else None
 
-    def install(self) -> None:
-        """Serve the methods and say so in ``server/discover``. Raises RuntimeError when somebody serves tasks already."""
+    def install(self, *, step_aside: bool) -> bool:
+        """Serve the methods and say so in ``server/discover``, unless somebody serves tasks already; whether it does.
+
+        Raises RuntimeError in that case unless it may `step_aside`.
+        """
         handlers = {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
         if self._stream is not None:
             handlers["tasks/stream"] = self._serve_stream
         taken = [name for name in handlers if self._server.get_request_handler(name) is not None]
         if taken or EXTENSION in self._server.extensions:
-            raise RuntimeError(f'this server has tasks already ({", ".join(taken) or EXTENSION}); leave tasks "off"')
+            found = ", ".join(taken) or EXTENSION
+            if not step_aside:
+                raise RuntimeError(f'this server has tasks already ({found}); leave tasks "off"')
+            _log.warning("this server has tasks already (%s): they stay its own, and ours are off", found)
+            return False
+        _scoping.install()  # it knows which sessions are answered in JSON
         for name, handler in handlers.items():
             self._server.add_request_handler(name, _Any, handler)
         # The SDK shows extensions to 2026-07-28 only; to older clients the extension does not exist.
         self._server.extensions[EXTENSION] = {} if self._stream is None else {"eventStreams": {}}
+        return True
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
         _require(ctx)
@@ -135,13 +147,15 @@ class TaskMethods:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             _require(ctx)
         try:
-            await self._stream.serve(ctx, _task_id(ctx), self._find(ctx))
+            await self._stream.serve(ctx, asker(ctx)[0], _task_id(ctx), self._find(ctx))
         except TidingsError as error:
             raise self._failed(error) from error
         return {}
 
     def _can_stream(self, ctx: ServerRequestContext[Any, Any]) -> bool:
         # With JSON responses the SDK takes notifications of a request and sends them nowhere.
+        if _scoping.answers_in_json(_compat.connection(ctx.session).session_id):
+            return False
         manager = _compat.existing_manager(self._server)
         if manager is not None and manager.json_response and ctx.request is not None:
             return False

@@ -41,6 +41,11 @@ class Tasks:
     ``"auto"``, and a request of 2026-07-28 that does not declare the extension is refused with -32021."""
     events_gone_code: int = EVENTS_GONE
     """The JSON-RPC code of ``events_gone`` from ``tasks/stream``."""
+    streams: int = 16
+    """How many streams of tasks a principal, or else a session, may read at once in one process; where there is neither, so
+    many of one task."""
+    resumes: int = 60
+    """How many times a minute each of them may ask for the stream of one task."""
 
     def __post_init__(self) -> None:
         for name in ("inline", "ttl", "poll"):
@@ -51,6 +56,10 @@ class Tasks:
         for tool, mode in self.tools.items():
             if mode not in _MODES:
                 raise ValueError(f"tools[{tool!r}] must be one of {', '.join(map(repr, _MODES))}, not {mode!r}")
+        for name in ("streams", "resumes"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} must be a count, 1 or more, not {count!r}")
         if isinstance(self.events_gone_code, bool) or not isinstance(self.events_gone_code, int):
             raise TypeError(f"events_gone_code must be an int, not {self.events_gone_code!r}")
 

@@ -12,6 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import AheadError, CursorError, Event, Gap, Hub, Stream, Task
 from . import _compat
+from ._task_limits import StreamLimits
 from ._task_policy import Tasks
 
 _EVENT_METHOD: Final = "notifications/tasks/event"
@@ -34,11 +35,19 @@ class TaskStream:
     def __init__(self, hub: Hub, policy: Tasks) -> None:
         self._hub = hub
         self._policy = policy
+        self._limits = StreamLimits(policy.streams, policy.resumes)
 
-    async def serve(self, ctx: ServerRequestContext[Any, Any], task_id: str, task: Task) -> None:
+    async def serve(self, ctx: ServerRequestContext[Any, Any], asker: str, task_id: str, task: Task) -> None:
         """Send the events until the task has ended and all were sent. Raises the JSON-RPC errors of the draft."""
         after = _after(ctx)
-        stream = self._hub.stream(task.scope, task.name)
+        # A request that belongs to nobody has nothing but the task by which it could be told from others.
+        client = task_id if asker.startswith("connection:") else asker
+        with self._limits.stream(client, task_id):
+            await self._serve(ctx, task_id, self._hub.stream(task.scope, task.name), after)
+
+    async def _serve(
+        self, ctx: ServerRequestContext[Any, Any], task_id: str, stream: Stream, after: int | None
+    ) -> None:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             await self._send_all(ctx, task_id, stream, after)
             return

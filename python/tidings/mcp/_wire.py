@@ -25,6 +25,10 @@ ACKNOWLEDGED_METHOD: Final = "notifications/config/acknowledged"
 ACKNOWLEDGED_META: Final = "io.tidings/acknowledged"
 UNDELIVERED_META: Final = "io.tidings/undelivered"
 
+RECORDED_TOKEN: Final = "io.tidings/recorded"
+"""Stands in for the progress token of a client that gave none, as some SDKs drop progress without one before we see it.
+What is said under it is recorded and sent to nobody."""
+
 PROGRESS_EVENT: Final = "io.tidings.progress"
 LOG_EVENT: Final = "io.tidings.log"
 
