@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidings::proto::id::RequestId;
 use tidings::proto::trigger::Reason;
-use tidings::{BeginCall, TaskTerms};
+use tidings::{BeginCall, DetachLimits, TaskTerms};
 
 use crate::answer::Answer;
 use crate::error::{Error, ErrorCode, Result};
@@ -43,19 +43,28 @@ impl Begin {
     pub(crate) async fn run(self, hub: &tidings::Hub) -> Result<tidings::Call> {
         let route_types: Vec<_> = self.route_types.iter().map(String::as_str).collect();
         let open: Vec<_> = self.open.iter().map(String::as_str).collect();
-        let begin = BeginCall {
+        Ok(hub.begin_call(self.view(&route_types, &open)).await?)
+    }
+
+    pub(crate) fn check(&self, hub: &tidings::Hub) -> Result<Vec<String>> {
+        let route_types: Vec<_> = self.route_types.iter().map(String::as_str).collect();
+        let open: Vec<_> = self.open.iter().map(String::as_str).collect();
+        Ok(hub.check_config(&self.view(&route_types, &open))?)
+    }
+
+    fn view<'a>(&'a self, route_types: &'a [&'a str], open: &'a [&'a str]) -> BeginCall<'a> {
+        BeginCall {
             config: self.config.as_deref(),
-            route_types: &route_types,
+            route_types,
             principal: &self.principal,
             session: self.session.as_deref(),
             peer: self.peer.as_deref(),
-            open: &open,
+            open,
             request_id: &self.request_id,
             tool: &self.tool,
             timeout: self.timeout,
             task: self.task,
-        };
-        Ok(hub.begin_call(begin).await?)
+        }
     }
 }
 
@@ -148,6 +157,11 @@ impl Call {
             let _hub = hub;
             Ok(Answer::Complete(call.become_task(terms).await?))
         })
+    }
+
+    /// The client is gone and the call goes on, within the limits; `false`: there is no room, and it ends.
+    pub fn detach(&self, counted_as: &str, calls: u32, time: Duration) -> Result<bool> {
+        Ok(self.call.get()?.detach(counted_as, DetachLimits { calls, time })?)
     }
 
     /// The client's connection is lost and the call goes on; fires `io.tidings/disconnected` where asked, without waiting.

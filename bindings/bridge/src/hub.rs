@@ -127,6 +127,18 @@ impl Hub {
         })
     }
 
+    /// Cancels the call of that id, unless it has ended; answers [`Answer::Complete`], false if there is none that is the
+    /// asker's.
+    pub fn cancel_call(&self, id: String, asker: String) -> Started {
+        let hub = self.clone();
+        start(Cancel::Finish, async move { Ok(Answer::Complete(hub.inner.hub.cancel_call(&id, &asker).await?)) })
+    }
+
+    /// Judges a config without a call and without opening the hub; answers the triggers that nothing here fires.
+    pub fn check_config(&self, begin: &Begin) -> Result<Vec<String>> {
+        begin.check(&self.inner.hub)
+    }
+
     /// Offers a place that takes deliveries.
     pub fn outlet(&self, offer: Offer) -> Result<Outlet> {
         offer.open(self, &self.inner.hub)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidings::proto::firing;
 use tidings::proto::route::OutletName;
-use tidings::proto::wire::sep992::ROUTE_MESSAGE;
+use tidings::proto::wire::sep992::{ROUTE_MESSAGE, ROUTE_SIGNAL};
 use tidings::proto::wire::tidings::ROUTE_CALLBACK;
 use tidings::store::Subject;
 use tidings::{OutletOptions, Refusal};
@@ -24,7 +24,7 @@ pub struct Offer {
     pub route_type: String,
     /// The name of a handler or a sink, for `message` and `callback`.
     pub name: Option<String>,
-    /// The host's name for a session's connection, for `message`.
+    /// The host's name for a session's connection, for `message` and `signal`.
     pub peer: Option<String>,
     /// Deliveries in the host's hands or queued for it; `None` leaves the core's default.
     pub limit: Option<u32>,
@@ -36,9 +36,15 @@ impl Offer {
     fn name(&self) -> Result<OutletName> {
         match (self.route_type.as_str(), self.name.as_deref(), self.peer.as_deref()) {
             (ROUTE_MESSAGE, Some(name), None) if !name.is_empty() => Ok(OutletName::message(name)),
-            (ROUTE_MESSAGE, None, Some(peer)) if !peer.is_empty() => Ok(OutletName::peer(ROUTE_MESSAGE, peer)),
+            (kind @ (ROUTE_MESSAGE | ROUTE_SIGNAL), None, Some(peer)) if !peer.is_empty() => {
+                Ok(OutletName::peer(kind, peer))
+            }
             (ROUTE_CALLBACK, Some(name), None) if !name.is_empty() => Ok(OutletName::callback(name)),
-            (ROUTE_MESSAGE | ROUTE_CALLBACK, ..) => Err(Error::argument("name", "must be a text that is not empty")),
+            (ROUTE_MESSAGE | ROUTE_CALLBACK | ROUTE_SIGNAL, ..)
+                if self.route_type != ROUTE_SIGNAL || self.peer.is_some() =>
+            {
+                Err(Error::argument("name", "must be a text that is not empty"))
+            }
             (other, None, None) => OutletName::route_type(other).map_err(|rule| Error::argument("route_type", rule)),
             _ => Err(Error::argument("name", "a route type of your own has none: its handler gets every endpoint")),
         }
@@ -115,6 +121,8 @@ pub struct HostDelivery {
     pub route_type: String,
     /// What the client named, if it did.
     pub endpoint: Option<String>,
+    /// The signal to ring with, for a route of type `signal`.
+    pub signal: Option<String>,
     /// Attempts begun, this one included.
     pub attempt: u32,
     /// The JSON text that a webhook would carry.
@@ -142,6 +150,7 @@ impl From<tidings::HostDelivery> for HostDelivery {
             route: delivery.route_id.clone(),
             route_type: delivery.route_type.clone(),
             endpoint: delivery.endpoint.clone(),
+            signal: delivery.signal.map(|signal| signal.to_string()),
             attempt: delivery.attempt,
             body: delivery.body.to_vec(),
             answer: Mutex::new(Some(delivery)),

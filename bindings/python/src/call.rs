@@ -81,6 +81,13 @@ impl Call {
         begin(py, "Call.become_task", || Ok(self.inner.become_task(task_terms(ttl, bound)?)))
     }
 
+    fn detach(&self, py: Python<'_>, counted_as: &str, calls: i64, time: f64) -> PyResult<bool> {
+        blocking(py, "Call.detach", || {
+            let calls = u32::try_from(bridge::number("calls", calls)?).unwrap_or(u32::MAX);
+            self.inner.detach(counted_as, calls, seconds("time", time)?)
+        })
+    }
+
     fn disconnected(&self, py: Python<'_>) -> PyResult<()> {
         blocking(py, "Call.disconnected", || self.inner.disconnected())
     }

@@ -120,6 +120,33 @@ impl Hub {
         })
     }
 
+    fn cancel_call<'py>(&self, py: Python<'py>, id: String, asker: String) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Hub.cancel_call", || Ok(self.inner.cancel_call(id, asker)))
+    }
+
+    fn check_config(
+        &self,
+        py: Python<'_>,
+        config: &Bound<'_, PyAny>,
+        route_types: Vec<String>,
+        open: Vec<String>,
+        has_peer: bool,
+    ) -> PyResult<Vec<String>> {
+        let begin = Begin {
+            config: Some(text("config", config)?.to_vec()),
+            route_types,
+            principal: String::new(),
+            session: None,
+            peer: has_peer.then(String::new),
+            open,
+            request_id: 0_i64.into(),
+            tool: String::new(),
+            timeout: None,
+            task: None,
+        };
+        entry(py, "Hub.check_config", || self.inner.check_config(&begin))
+    }
+
     fn outlet(
         &self,
         py: Python<'_>,

@@ -103,6 +103,12 @@ impl HostDelivery {
         self.inner.endpoint.as_deref()
     }
 
+    /// The signal to ring with, for a route of type `signal`.
+    #[getter]
+    fn signal(&self) -> Option<&str> {
+        self.inner.signal.as_deref()
+    }
+
     /// Attempts begun, this one included.
     #[getter]
     fn attempt(&self) -> u32 {

@@ -43,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) outlets: Outlets,
     /// The calls that run in this process.
     pub(crate) calls: Mutex<HashMap<CallId, Weak<CallInner>>>,
+    /// How many calls go on without their request, by whose limit counts.
+    pub(crate) detached: Mutex<HashMap<String, u32>>,
     /// Ends of calls that came after another.
     pub(crate) late: AtomicU64,
     /// Deliveries or timers were committed, the clock was moved, or the hub is closing.
@@ -81,6 +83,7 @@ impl Core {
             sender: Sender::new(&options),
             outlets: Outlets::default(),
             calls: Mutex::default(),
+            detached: Mutex::default(),
             late: AtomicU64::new(0),
             work: Notify::new(),
             watched: Notify::new(),

@@ -140,7 +140,7 @@ async fn send(core: &Arc<Core>, delivery: &Delivery) -> Sent {
 async fn hand(core: &Arc<Core>, delivery: &Delivery, name: &OutletName, route: Route) -> Sent {
     // Nobody offered it in all its time.
     let over = delivery.new.outlet.as_ref().is_none_or(|outlet| outlet.until <= core.timeline.now());
-    match core.outlets.hand(name, delivery, &route.kind, route.endpoint).await {
+    match core.outlets.hand(name, delivery, route).await {
         Handed::Confirmed => Sent::Confirmed,
         Handed::Failed(category) => Sent::Failed(category),
         Handed::NotTaken if over => Sent::Failed(Category::Unreachable),

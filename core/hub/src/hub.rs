@@ -207,6 +207,19 @@ impl Hub {
         Task::cancel(&self.core()?, id, asker).await
     }
 
+    /// Ends the call of that id as `cancelled`, wherever it runs, unless it has ended. `asker` is the principal who asks.
+    /// `false`: there is none, or it is not theirs; which of them is not told.
+    pub async fn cancel_call(&self, id: &str, asker: &str) -> Result<bool> {
+        crate::call::cancel_by_id(&self.core()?, id, asker).await
+    }
+
+    /// Judges a config as [`begin_call`](Self::begin_call) would, without a call and without opening the hub; `begin` says
+    /// who asks. Answers the triggers that nothing here fires.
+    pub fn check_config(&self, begin: &BeginCall<'_>) -> Result<Vec<String>> {
+        let config = crate::call::read_config(&self.inner.options, begin)?;
+        Ok(config.ignored_triggers().into_iter().map(str::to_owned).collect())
+    }
+
     /// Offers a place that takes deliveries of routes which are not webhooks, until the [`Outlet`] is dropped. Without one
     /// such a route counts as not deliverable, and the next route of the trigger has its turn.
     pub fn outlet(&self, name: OutletName, options: OutletOptions) -> Result<Outlet> {

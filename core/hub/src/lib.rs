@@ -24,7 +24,7 @@ mod tail;
 mod task;
 mod unborn;
 
-pub use call::{BeginCall, Call, Ended};
+pub use call::{BeginCall, Call, DetachLimits, Ended};
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, ErrorCode, Result};
 pub use fork::{after_fork, after_fork_in_parent, before_fork};

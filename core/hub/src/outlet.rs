@@ -4,13 +4,15 @@
 //! host takes it, and the attempt ends with the host's answer or its deadline. No thread of ours calls the host: it asks
 //! for the [`next`](Outlet::next) delivery.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidings_proto::config::Route;
 use tidings_proto::delivery::Category;
+use tidings_proto::doorbell::Doorbell;
 use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{Delivery, DeliveryId, Subject};
@@ -22,6 +24,9 @@ use crate::notify::lock;
 
 /// How much of what waits for a connection that is gone is given up at a time.
 const GIVE_UP: u32 = 64;
+
+/// How long a peer that went is remembered: longer than an attempt and the commit of a firing take.
+const REMEMBER_MS: i64 = 5 * 60_000;
 
 /// How an outlet takes deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub struct HostDelivery {
     pub route_type: String,
     /// What the client named, if it did.
     pub endpoint: Option<String>,
+    /// The signal to ring with, for a route of type `signal`.
+    pub signal: Option<Doorbell>,
     /// Attempts begun, this one included.
     pub attempt: u32,
     /// The JSON text that a webhook would carry.
@@ -167,7 +174,8 @@ impl Outlet {
     /// come back.
     pub fn close(&self) {
         if std::mem::replace(&mut *lock(&self.open), false) && self.core.is_ours() {
-            self.core.outlets.close(&self.queue, self.options);
+            let now = self.core.timeline.now();
+            self.core.outlets.close(&self.queue, self.options, now);
             self.core.work.notify_one();
         }
     }
@@ -188,8 +196,9 @@ pub(crate) struct Outlets {
 #[derive(Default)]
 struct State {
     open: HashMap<OutletName, Arc<Queue>>,
-    /// Peers that were here. What waits for them has to be given up; forgotten once nothing does.
-    gone: BTreeSet<OutletName>,
+    /// Peers that were here, and when they went. What waits for them has to be given up, also what is still on its way to
+    /// the store.
+    gone: HashMap<OutletName, StoreMillis>,
 }
 
 struct Queue {
@@ -253,7 +262,7 @@ impl Outlets {
         Arc::clone(queue)
     }
 
-    fn close(&self, queue: &Arc<Queue>, options: OutletOptions) {
+    fn close(&self, queue: &Arc<Queue>, options: OutletOptions, now: StoreMillis) {
         let mut state = lock(&self.state);
         let mut inner = lock(&queue.state);
         inner.handles -= 1;
@@ -262,7 +271,7 @@ impl Outlets {
         if inner.handles == 0 {
             state.open.remove(&queue.name);
             if queue.name.is_peer() {
-                state.gone.insert(queue.name.clone());
+                state.gone.insert(queue.name.clone(), now);
             }
         }
         drop((inner, state));
@@ -281,30 +290,30 @@ impl Outlets {
         }
     }
 
-    /// What may be leased now of what waits, and when the next of it is due. Forgets peers for whom nothing waits.
+    /// What may be leased now of what waits, and when the next of it is due.
     pub(crate) fn room(
         &self,
         waiting: &[(String, StoreMillis)],
         now: StoreMillis,
     ) -> (Vec<(String, Room)>, Option<StoreMillis>) {
         let mut state = lock(&self.state);
-        state.gone.retain(|name| waiting.iter().any(|(waits, _)| waits == name.as_str()));
-        let by_text: HashMap<&str, Room> = state
-            .open
-            .iter()
-            .map(|(name, queue)| {
-                let queue = lock(&queue.state);
-                let free = queue.limit.saturating_sub(queue.outstanding);
-                (name.as_str(), Room { free, timeout: queue.timeout })
-            })
-            .chain(state.gone.iter().map(|name| (name.as_str(), Room { free: GIVE_UP, timeout: Duration::ZERO })))
-            .collect();
+        state.gone.retain(|_, closed_at| now.saturating_sub(*closed_at) < REMEMBER_MS);
         let mut ready = Vec::new();
         let mut next: Option<StoreMillis> = None;
         for (name, due) in waiting {
-            let Some(room) = by_text.get(name.as_str()).filter(|room| room.free > 0) else { continue };
+            let room = match state.open.get(name.as_str()) {
+                Some(queue) => {
+                    let queue = lock(&queue.state);
+                    Room { free: queue.limit.saturating_sub(queue.outstanding), timeout: queue.timeout }
+                }
+                None if state.gone.contains_key(name.as_str()) => Room { free: GIVE_UP, timeout: Duration::ZERO },
+                None => continue,
+            };
+            if room.free == 0 {
+                continue; // the end of an attempt makes room, and is noticed
+            }
             if *due <= now {
-                ready.push((name.clone(), *room));
+                ready.push((name.clone(), room));
             } else {
                 next = Some(next.map_or(*due, |next| next.min(*due)));
             }
@@ -318,13 +327,7 @@ impl Outlets {
     }
 
     /// Hands one delivery to the host and waits for its answer.
-    pub(crate) async fn hand(
-        &self,
-        name: &OutletName,
-        delivery: &Delivery,
-        route_type: &str,
-        endpoint: Option<String>,
-    ) -> Handed {
+    pub(crate) async fn hand(&self, name: &OutletName, delivery: &Delivery, route: Route) -> Handed {
         let queue = lock(&self.state).open.get(name).cloned();
         let Some(queue) = queue else {
             return no_longer_offered(name);
@@ -338,8 +341,9 @@ impl Outlets {
             principal: new.principal.clone(),
             trigger: new.trigger.clone(),
             route_id: new.route_id.clone(),
-            route_type: route_type.to_owned(),
-            endpoint,
+            route_type: route.kind,
+            endpoint: route.endpoint,
+            signal: route.signal,
             attempt: delivery.attempts.saturating_add(1),
             body: new.body.clone(),
             reply: Some(reply),

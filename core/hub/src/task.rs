@@ -3,18 +3,17 @@
 //! A task's durable record is its call's row: who may ask, for how long, and how it ended stand there, so that neither
 //! the death of a process nor the eviction of events takes them away. Its events are the call's stream.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use tidings_proto::firing::Payload;
 use tidings_proto::task::{self, TaskEnd, payload_of};
 use tidings_proto::time::StoreMillis;
 use tidings_proto::trigger::{Outcome, Reason};
-use tidings_store::{CallId, CallRecord, CommitError, StreamKey, TaskRecord, TaskTerms};
+use tidings_store::{CallId, CallRecord, StreamKey, TaskRecord, TaskTerms};
 
-use crate::call::{bare, end_record};
+use crate::call::cancel_call;
 use crate::core::{Core, millis};
 use crate::error::{Error, ErrorCode, Result};
-use crate::notify::lock;
 use crate::options::Options;
 
 /// One task, as it was when it was asked for.
@@ -56,17 +55,7 @@ impl Task {
         if record.outcome.is_some() {
             return Ok(true);
         }
-        let cancelled = bare(Outcome::Cancelled, None);
-        let here = lock(&core.calls).get(&record.id).and_then(Weak::upgrade);
-        match here {
-            Some(call) => drop(call.end(&cancelled).await?),
-            // Another process runs it, and is told by the row.
-            None => match end_record(core, &record, &cancelled).await {
-                Ok(_) => core.work.notify_one(),
-                Err(CommitError::Refused(_)) => {} // it ended meanwhile
-                Err(error) => return Err(error.into()),
-            },
-        }
+        cancel_call(core, &record).await?;
         Ok(true)
     }
 }

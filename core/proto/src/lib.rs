@@ -10,6 +10,7 @@ pub mod address;
 pub mod call;
 pub mod config;
 pub mod delivery;
+pub mod doorbell;
 pub mod firing;
 pub mod id;
 mod json;

@@ -1,6 +1,7 @@
 //! Preference per trigger: which route gets a firing, and which ones follow when that fails. And what a route leads to: a
 //! URL, or a place in the host.
 
+use core::borrow::Borrow;
 use core::fmt;
 
 use crate::config::{NotificationConfig, Route};
@@ -65,6 +66,12 @@ impl OutletName {
 
     /// As text, for the store.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for OutletName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct CallInner {
     /// The one who sets this ends the call; everybody else waits.
     ending: AtomicBool,
     ended: watch::Sender<Option<Ended>>,
+    /// It goes on without its request.
+    pub(super) detached: AtomicBool,
     /// When `streaming` fired last.
     streamed_at: AtomicI64,
     /// The terms on which it is a task. Set before the store knows, so that a task's outcome does not go out as a plain call's.
@@ -83,6 +85,7 @@ impl CallInner {
             begun: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             ended: watch::Sender::new(None),
+            detached: AtomicBool::new(false),
             streamed_at: AtomicI64::new(i64::MIN),
             task: Mutex::new(task),
         }
@@ -271,6 +274,11 @@ impl CallInner {
             let _ = self.writer.owned.seal(); // appends say so from here on
             self.conclude(elsewhere(outcome));
         }
+    }
+
+    /// Hears of the end of the call.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Option<Ended>> {
+        self.ended.subscribe()
     }
 
     pub(super) async fn wait_ended(&self) -> Result<Ended> {

@@ -1,10 +1,14 @@
 //! Watched calls: accepted, run, and ended in exactly one outcome.
 
+mod detach;
 mod inner;
 mod others;
 
+pub use detach::DetachLimits;
 pub(crate) use inner::CallInner;
-pub(crate) use others::{any, end_lost, end_record, end_timed_out, look, look_at, settle_all, shut_down};
+pub(crate) use others::{
+    any, cancel_by_id, cancel_call, end_lost, end_timed_out, look, look_at, settle_all, shut_down,
+};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +26,7 @@ use crate::checks::Checks;
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
+use crate::options::Options;
 use crate::owned::Owned;
 use crate::plan;
 use crate::stream::Writer;
@@ -87,19 +92,24 @@ pub(crate) fn bare(outcome: Outcome, reason: Option<Reason>) -> firing::Ended<'s
     firing::Ended { outcome, reason, payload: None }
 }
 
+/// The config of a call, if it is acceptable.
+pub(crate) fn read_config(options: &Options, begin: &BeginCall<'_>) -> Result<NotificationConfig> {
+    let limits = ConfigLimits {
+        route_types: Some(begin.route_types.iter().map(|kind| (*kind).to_owned()).collect()),
+        require_secret: options.require_secret && options.default_secret.is_none(),
+        ..options.config_limits.clone()
+    };
+    let checks = Checks { options, open: begin.open, has_peer: begin.peer.is_some() };
+    match begin.config {
+        Some(text) => NotificationConfig::parse(text, &limits, &checks).map_err(Error::config),
+        None => Ok(NotificationConfig { routes: Vec::new(), timeout_ms: None }),
+    }
+}
+
 impl Call {
     pub(crate) async fn begin(core: Arc<Core>, begin: BeginCall<'_>) -> Result<Self> {
         core.alive()?;
-        let limits = ConfigLimits {
-            route_types: Some(begin.route_types.iter().map(|kind| (*kind).to_owned()).collect()),
-            require_secret: core.options.require_secret && core.options.default_secret.is_none(),
-            ..core.options.config_limits.clone()
-        };
-        let checks = Checks { options: &core.options, open: begin.open, has_peer: begin.peer.is_some() };
-        let mut config = match begin.config {
-            Some(text) => NotificationConfig::parse(text, &limits, &checks).map_err(Error::config)?,
-            None => NotificationConfig { routes: Vec::new(), timeout_ms: None },
-        };
+        let mut config = read_config(&core.options, &begin)?;
         plan::bind_to_peer(&mut config, begin.peer);
         begin.task.map_or(Ok(()), |terms| task::check_terms(&core.options, terms))?;
         let id = CallId::from_bytes(core.random()?);

@@ -9,12 +9,13 @@ use tidings_proto::time::StoreMillis;
 use tidings_proto::trigger::{Outcome, Reason};
 use tidings_proto::wire;
 use tidings_store::{
-    AppendShared, CallOutcome, CallRecord, Commit, CommitError, Done, Durability, Op, Refused, StoreError,
+    AppendShared, CallId, CallOutcome, CallRecord, Commit, CommitError, Done, Durability, Op, Refused, StoreError,
     StoreErrorKind, TimerKind,
 };
 
 use super::{CallInner, bare};
 use crate::core::Core;
+use crate::error::Result;
 use crate::notify::lock;
 use crate::plan;
 use crate::stream::new_event;
@@ -104,13 +105,40 @@ pub(crate) async fn end_timed_out(core: &Arc<Core>, now: StoreMillis, limit: u32
     ended
 }
 
+/// Ends a running call as `cancelled`, wherever it runs.
+pub(crate) async fn cancel_call(core: &Arc<Core>, record: &CallRecord) -> Result<()> {
+    let cancelled = bare(Outcome::Cancelled, None);
+    let here = lock(&core.calls).get(&record.id).and_then(Weak::upgrade);
+    match here {
+        Some(call) => drop(call.end(&cancelled).await?),
+        // Another process runs it, and is told by the row.
+        None => match end_record(core, record, &cancelled).await {
+            Ok(_) => core.work.notify_one(),
+            Err(CommitError::Refused(_)) => {} // it ended meanwhile
+            Err(error) => return Err(error.into()),
+        },
+    }
+    Ok(())
+}
+
+/// Cancels the call of that id for the principal who asks. `false`: there is none, or it is not theirs.
+pub(crate) async fn cancel_by_id(core: &Arc<Core>, id: &str, asker: &str) -> Result<bool> {
+    core.alive()?;
+    let Ok(id) = CallId::parse(id) else { return Ok(false) };
+    let Some(record) = core.store.call(id)?.filter(|record| record.principal == asker) else { return Ok(false) };
+    if record.outcome.is_none() {
+        cancel_call(core, &record).await?;
+    }
+    Ok(true)
+}
+
 /// Ends a call without its writer, with everything that follows from it, in one commit. Answers the entry for what could
 /// not be delivered.
 pub(crate) async fn end_record(
     core: &Core,
     record: &CallRecord,
     ended: &firing::Ended<'_>,
-) -> Result<Option<String>, CommitError> {
+) -> std::result::Result<Option<String>, CommitError> {
     let now = core.timeline.now();
     let reason = ended.reason.map(|reason| reason.as_str().to_owned());
     let outcome = CallOutcome { status: ended.outcome.as_str().to_owned(), reason };
@@ -146,7 +174,7 @@ pub(crate) async fn end_record(
     }
 }
 
-async fn submit(core: &Core, ops: Vec<Op>) -> Result<Vec<Done>, CommitError> {
+async fn submit(core: &Core, ops: Vec<Op>) -> std::result::Result<Vec<Done>, CommitError> {
     let gone = || StoreError::new(StoreErrorKind::Closed, "the hub is closed").into();
     core.committer.submit(Commit::new(Durability::Disk, ops)).await.unwrap_or_else(|_| Err(gone()))
 }

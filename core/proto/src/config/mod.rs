@@ -17,6 +17,7 @@ pub use sensitive::Sensitive;
 
 use core::fmt;
 
+use crate::doorbell::Doorbell;
 use crate::json;
 use crate::trigger::Trigger;
 
@@ -42,6 +43,8 @@ pub struct Route {
     /// The host's name for the calling session's connection, where the route goes there. Never read from a client's config:
     /// set by whoever accepts it, kept with it.
     pub peer: Option<String>,
+    /// The signal that a route of type `signal` rings with, and no other route has.
+    pub signal: Option<Doorbell>,
     /// At least one trigger, as listed.
     pub triggers: Vec<Trigger>,
     /// The signing secret as the client wrote it (`whsec_…`).
@@ -112,6 +115,7 @@ impl Route {
         push_text(out, "type", Some(&self.kind));
         push_text(out, "endpoint", self.endpoint.as_deref());
         push_text(out, PEER, self.peer.as_deref());
+        push_text(out, "signal", self.signal.map(|signal| signal.to_string()).as_deref());
         json::push_name(out, "triggers");
         json::push_strings(out, self.triggers.iter().map(Trigger::name));
         push_text(out, "secret", self.secret.as_ref().map(Sensitive::expose));
@@ -153,6 +157,7 @@ impl fmt::Debug for Route {
             .field("kind", &self.kind)
             .field("endpoint", &self.endpoint.as_deref().map(without_path))
             .field("peer", &self.peer)
+            .field("signal", &self.signal)
             .field("triggers", &self.triggers)
             .field("secret", &self.secret)
             .field("headers", &self.headers)

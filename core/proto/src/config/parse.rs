@@ -5,6 +5,7 @@ use super::fault::{Faults, rule};
 use super::limits::ConfigLimits;
 use super::read::{Node, Object, Reader, member_path, quoted};
 use super::{NotificationConfig, PEER, Route, Sensitive};
+use crate::doorbell::Doorbell;
 use crate::json;
 use crate::trigger::Trigger;
 use crate::wire::sep992::{NOTIFICATION_CONFIG, ROUTE_SIGNAL, ROUTE_WEBHOOK};
@@ -84,6 +85,7 @@ impl Rules<'_> {
         let id = self.id(&object, ids);
         let kind = self.kind(&object);
         let endpoint = self.endpoint(&object, kind.as_deref());
+        let signal = self.signal(&object, kind.as_deref());
         let triggers = self.triggers(&object);
         let secret = self.secret(&object, kind.as_deref());
         let headers = self.headers(&object);
@@ -97,6 +99,7 @@ impl Rules<'_> {
             kind: kind?,
             endpoint,
             peer,
+            signal,
             triggers: triggers?,
             secret,
             headers,
@@ -162,6 +165,30 @@ impl Rules<'_> {
             self.violation(node.path, violation);
         }
         Some(endpoint)
+    }
+
+    /// The client names the signal that it waits for: any of them would end a process that does not.
+    fn signal(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<Doorbell> {
+        if kind != Some(ROUTE_SIGNAL) {
+            return None;
+        }
+        if let Some(node) = object.get("target")
+            && self.reader.text(&node)? != "peer"
+        {
+            let message = "target names nothing that this server opens; there is \"peer\"";
+            self.reader.fault(&node, rule::NOT_OPEN, message);
+        }
+        let node = self.reader.required(object, "signal")?;
+        let name = self.reader.text(&node)?;
+        let signal = Doorbell::parse(&name);
+        if signal.is_none() {
+            self.reader.fault(
+                &node,
+                rule::PATTERN,
+                "signal must be SIGUSR1, SIGUSR2 or SIGRTMIN+n with n from 0 to 15",
+            );
+        }
+        signal
     }
 
     fn triggers(&mut self, object: &Object<'_>) -> Option<Vec<Trigger>> {

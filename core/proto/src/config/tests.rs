@@ -425,6 +425,7 @@ fn any_route() -> impl Strategy<Value = Route> {
     );
     ("[!-~]{1,128}", text(), triggers, headers, options).prop_map(|(id, kind, triggers, headers, options)| {
         let (endpoint, secret, deadline_ms, fifo_key, peer) = options;
+        let signal = (kind == "signal").then_some(Doorbell::RealTime(3));
         // A webhook has an endpoint and a signal has none in every accepted config.
         let endpoint = match kind.as_str() {
             "webhook" => Some(endpoint.unwrap_or_default()),
@@ -436,6 +437,7 @@ fn any_route() -> impl Strategy<Value = Route> {
             kind,
             endpoint,
             peer,
+            signal,
             triggers,
             secret,
             headers: headers.into_iter().collect(),

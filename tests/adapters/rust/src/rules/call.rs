@@ -25,6 +25,7 @@ pub(super) fn config_of(routes: &[Value]) -> Option<NotificationConfig> {
             kind: "message".to_owned(),
             endpoint: None,
             peer: None,
+            signal: None,
             triggers: triggers?,
             secret: None,
             headers: Vec::new(),
