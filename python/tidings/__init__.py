@@ -29,7 +29,7 @@ from ._errors import (
     WebhookError,
 )
 from ._hub import Hub, Retention
-from ._native import Delivery, Ended, Event, Gap, Page, Stats, Task, __version__
+from ._native import Delivery, Ended, Event, Gap, HostDelivery, Page, Stats, Task, __version__
 from ._stream import Stream, Tail, Writer
 from ._webhook import Webhook
 
@@ -48,6 +48,7 @@ __all__ = [
     "FencedError",
     "ForkedError",
     "Gap",
+    "HostDelivery",
     "Hub",
     "InternalError",
     "InvalidArgument",

@@ -52,6 +52,15 @@ class Call:
         """The client's connection is lost and the call goes on: fires `io.tidings/disconnected` where it was asked for."""
         self._native.disconnected()
 
+    def detach(self, counted_as: str, *, calls: int = 64, time: float = 3600.0) -> bool:
+        """The client's connection is lost and the call goes on without it, for at most `time` seconds, at most `calls` at a
+        time under the name `counted_as` (the principal). Fires `io.tidings/disconnected` where it was asked for.
+
+        `False`: there is no room, and the call ends as `cancelled`, reason `detach_limit`. Raises `EndedError` once it has
+        ended.
+        """
+        return self._native.detach(counted_as, calls, time)
+
     async def complete(self, result: bytes | str) -> Ended:
         """The tool returned this result (raw JSON text): `completed`, or `failed` where it says `isError`."""
         return await wait(self._native.complete(result))

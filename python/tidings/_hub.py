@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from . import _log, _native, _port
+from . import _log, _native, _port, _routes
 from ._call import Call
+from ._errors import InvalidArgument
 from ._native import Delivery, Stats, Task
 from ._port import wait
+from ._routes import LIMIT, TIMEOUT, Handler
 from ._stream import Stream, Tail, Writer
 
 if sys.version_info >= (3, 11):
@@ -66,7 +68,7 @@ class Hub:
     Raises `InvalidArgument`, which names the argument and the rule.
     """
 
-    __slots__ = ("__weakref__", "_native", "_url")
+    __slots__ = ("__weakref__", "_native", "_registered", "_url")
 
     def __init__(
         self,
@@ -88,6 +90,7 @@ class Hub:
         buffer_bytes: int | None = None,
     ) -> None:
         self._url = url
+        self._registered: list[_routes.Route] = []
         keep = retention
         self._native = _native.Hub(
             url,
@@ -172,6 +175,80 @@ class Hub:
         )
         return Call(native)
 
+    def register_route_type(self, name: str, handler: Handler, *, limit: int = LIMIT, timeout: float = TIMEOUT) -> None:
+        """Adds a route type of your own: `handler` gets each delivery of routes of type `name`, whatever their `endpoint`.
+
+        The handler is a function of a `HostDelivery`, async, or sync (then it runs in a thread). It confirms by returning,
+        refuses by returning `False` (the trigger's next route has its turn), and fails by raising or by taking longer than
+        `timeout` seconds (tried again, as a webhook would be). At most `limit` deliveries are in its hands or queued for it;
+        the others wait in the store. It may see a delivery twice, under the same `event_id`.
+
+        It is served once `serve_routes` runs (`tidings.mcp.attach` runs it); until then such routes count as not
+        deliverable. Raises `InvalidArgument` for a name that is taken or breaks the rules, which names them.
+        """
+        self._register(_routes.route(name, handler, limit=limit, timeout=timeout))
+
+    def register_callback(self, name: str, handler: Handler, *, limit: int = LIMIT, timeout: float = TIMEOUT) -> None:
+        """Adds a handler for routes of type `callback` with the `endpoint` `name`; see `register_route_type`. Clients may name
+        it only where the policy opens it."""
+        self._register(_routes.route("callback", handler, name=_name(name), limit=limit, timeout=timeout))
+
+    def register_sink(self, name: str, handler: Handler, *, limit: int = LIMIT, timeout: float = TIMEOUT) -> None:
+        """Adds a place for routes of type `message` with the `endpoint` `name`; see `register_route_type`. The handler gets
+        one delivery after the other, and sends `delivery.frame()`. Clients may name it only where the policy opens it."""
+        self._register(_routes.route("message", handler, name=_name(name), limit=limit, timeout=timeout, in_order=True))
+
+    def _register(self, route: _routes.Route) -> None:
+        key = (route.route_type, route.name)
+        if any((other.route_type, other.name) == key for other in self._registered):
+            raise InvalidArgument(f"name: {route.name or route.route_type!r} is registered already")
+        _native.check_route(route.route_type, route.name)
+        self._registered.append(route)
+
+    @property
+    def route_types(self) -> list[str]:
+        """The route types that were registered."""
+        return list(dict.fromkeys(route.route_type for route in self._registered))
+
+    async def serve_routes(self) -> None:
+        """Hands deliveries to what was registered before, until it is cancelled or the hub closes.
+
+        Under asyncio, uvloop or trio; in a program without an event loop, `hub.run(hub.serve_routes())` in a thread.
+        """
+        await _routes.serve([route.open(self._native) for route in self._registered])
+
+    async def serve_sink(self, name: str, handler: Handler, *, limit: int = 16, timeout: float = TIMEOUT) -> None:
+        """Serves a place for routes of type `message` that comes and goes, such as an open WebSocket, until it is cancelled or
+        the hub closes; see `register_sink`."""
+        route = _routes.route("message", handler, name=_name(name), limit=limit, timeout=timeout, in_order=True)
+        await _routes.serve([route.open(self._native)])
+
+    def _offer_peer(self, route_type: str, peer: str, handler: Handler) -> _routes.Place:
+        """The connection of a session as a place for deliveries, from now on; `_routes.serve` hands them over."""
+        return _routes.route(route_type, handler, peer=peer, limit=16, in_order=True).open(self._native)
+
+    def check_config(
+        self,
+        config: bytes | str,
+        *,
+        route_types: Sequence[str] = ("webhook",),
+        open: Sequence[str] = (),
+        peer: bool = True,
+    ) -> list[str]:
+        """Judges a `notificationConfig` (raw JSON text) as `begin_call` would, without a call; raises `ConfigError`.
+
+        Returns the names of triggers that nothing here fires. `peer`: whether the calling session has a connection that
+        outlives the request. Opens nothing.
+        """
+        return self._native.check_config(config, _texts("route_types", route_types), _texts("open", open), peer)
+
+    async def cancel_call(self, call_id: str, *, principal: str) -> bool:
+        """Ends a call as `cancelled`, in whichever process it runs, unless it has ended.
+
+        `False`: there is none of that id, or it is another principal's; which of them is not told.
+        """
+        return await wait(self._native.cancel_call(call_id, principal))
+
     def task(self, task_id: str, *, principal: str) -> Task | None:
         """The task of that id, for the principal who asks.
 
@@ -214,6 +291,14 @@ class Hub:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _name(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"name: must be str, not {type(name).__name__}")
+    if not name:
+        raise InvalidArgument("name: must not be empty")
+    return name
 
 
 def _texts(name: str, values: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from . import _log
 from ._native import Pending, Port, log_waits
@@ -113,6 +113,14 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         port.close()
         coroutine.close()
     raise RuntimeError("hub.run() runs what awaits this library only; use asyncio.run() or trio.run() for the rest")
+
+
+def loop_kind() -> Literal["trio", "asyncio", "thread"]:
+    """What an async function of this library runs in. Raises RuntimeError where it cannot."""
+    waiter = _current()
+    if isinstance(waiter, BlockingPort):
+        return "thread"
+    return "trio" if type(waiter).__name__ == "TrioPort" else "asyncio"
 
 
 def _loop_runs() -> bool:
