@@ -18,6 +18,7 @@ from typing import Any
 from ._attach import Attachment, attach
 from ._current import ToolCall, current_call
 from ._event_store import EventStore, SessionEventStore
+from ._policy import Allow, Deny, PolicyRequest, Rewrite
 from ._principals import principal
 from ._resume import ResumeFront
 from ._sdk import GENERATION
@@ -26,9 +27,13 @@ from ._task_policy import Tasks
 
 __all__ = [
     "SDK_VERSION",
+    "Allow",
     "Attachment",
+    "Deny",
     "EventStore",
+    "PolicyRequest",
     "ResumeFront",
+    "Rewrite",
     "SessionEventStore",
     "Tasks",
     "ToolCall",

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final
 from .. import Hub
 from . import _task_policy
 from ._calls import Limits
+from ._doorbell import of_stdio
 from ._event_store import EventStore
 from ._nursery import Nurseries
+from ._policy import Policy
+from ._routing import DefaultRoutes, Routing, check_defaults
 from ._sdk import GENERATION, VERSION
 from ._task_policy import Tasks
 from ._timeouts import Timeout
@@ -22,8 +25,8 @@ if TYPE_CHECKING or GENERATION == 2:
 else:
     from . import _host1 as _host
 
-ROUTE_TYPES: Final = ("webhook",)
-"""What `routes` may name."""
+ROUTE_TYPES: Final = ("webhook", "message", "callback", "signal")
+"""What `routes` may name besides the types that the hub has registered."""
 
 DETACHED_CALLS: Final = 64
 """DESIGN section 5: how many calls of one principal may run on without their request."""
@@ -61,6 +64,9 @@ def attach(
     hub: Hub,
     *,
     routes: Sequence[str] = (),
+    policy: Policy | None = None,
+    default_routes: DefaultRoutes = None,
+    signal_as_root: bool = False,
     tasks: str | Tasks = "off",
     tasks_stream: bool = False,
     timeout: Timeout = None,
@@ -82,6 +88,15 @@ def attach(
     disk (at most 2 s of waiting) before the result is returned. The client may go away: the call runs on, for at
     most `detached_limit` seconds, at most `max_detached` for each principal (callers without a session or a login
     share one such count); beyond that it is cancelled. A client that cancels cancels the tool.
+
+    `routes` may also name ``message`` (a notification into the calling session), ``callback`` and the types that
+    `Hub.register_route_type` added, which are served while the server runs, and ``signal`` (Linux, stdio: the peer's process
+    is rung; `signal_as_root` allows it to a process of root's). What a session cannot have is not in its capabilities.
+    `policy` judges each client's config before anything else: a function of a `PolicyRequest`, async, or sync (then in a
+    thread), that answers `Allow`, `Deny`, `Rewrite`, `True` or `False`. Names of ``message`` and ``callback`` routes are
+    refused unless it opens them. One that raises refuses the config with -32603.
+    `default_routes` are the server's own, for all tools or by name, for calls whose client brings no config; a client that
+    brings one is told by its own routes only. Nobody has to allow them and nobody is told of them.
 
     `tasks` serves the Tasks extension (SEP-2663) to clients of 2026-07-28 that declare it, ``"auto"`` or a `Tasks` with terms
     of your own: a call that takes longer than two seconds is answered with a task, whose record is on disk by then, and
@@ -105,9 +120,12 @@ def attach(
         raise RuntimeError(f"mcp {VERSION} lacks what tidings.mcp needs: {', '.join(lacking)}")
     if _host.is_attached(low_level):
         raise RuntimeError("this server has been attached already")
-    named = _checked_routes(routes)
-    policy = _task_policy.checked(tasks)
-    if tasks_stream and policy is None:
+    named = _checked_routes(routes, hub)
+    if policy is not None and not callable(policy):
+        raise TypeError(f"policy must be a function of a PolicyRequest, not {policy!r}")
+    check_defaults(hub, default_routes, named)
+    terms = _task_policy.checked(tasks)
+    if tasks_stream and terms is None:
         raise ValueError('tasks_stream needs tasks: it streams the events of tasks; say tasks="auto"')
     _check_timeout(timeout)
     _check_count("max_detached", max_detached)
@@ -117,29 +135,32 @@ def attach(
     nurseries = Nurseries(hub, trouble)
     store = EventStore(hub, resume_front=resume_front) if event_store else None
     limits = Limits(max_detached, detached_limit)
+    doorbell = of_stdio(as_root=signal_as_root) if "signal" in named else None
+    routing = Routing(hub, named, policy, default_routes, trouble, doorbell, recorded=event_store)
     served = _host.install(
         low_level,
         hub,
-        named,
+        routing,
         timeout,
         limits,
         nurseries,
         trouble,
         store,
-        policy,
+        terms,
         tasks_stream,
         step_aside=tasks == "auto",
     )
     return Attachment(hub, named, store, served, nurseries, trouble)
 
 
-def _checked_routes(routes: object) -> tuple[str, ...]:
+def _checked_routes(routes: object, hub: Hub) -> tuple[str, ...]:
     if isinstance(routes, str) or not isinstance(routes, Iterable):
         raise TypeError(f'routes must be a list of route types, such as ["webhook"], not {routes!r}')
     named = tuple(dict.fromkeys(routes))
+    known = list(dict.fromkeys([*ROUTE_TYPES, *hub.route_types]))
     for name in named:
-        if name not in ROUTE_TYPES:
-            raise ValueError(f"routes: {name!r} is not a route type; there is {', '.join(map(repr, ROUTE_TYPES))}")
+        if name not in known:
+            raise ValueError(f"routes: {name!r} is not a route type; there is {', '.join(map(repr, known))}")
     return named
 
 

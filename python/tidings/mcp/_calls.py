@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -16,7 +16,9 @@ import anyio.lowlevel
 from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub, UnavailableError
 from . import _current, _wire
 from ._opening import opening_of
+from ._peers import Peer
 from ._request import Request
+from ._routing import ConfigRefused, Routing
 from ._sdk import error_dict, make_error
 from ._trouble import Trouble
 
@@ -74,7 +76,8 @@ class WatchedCall:
         counted_as: str,
         detached: Counter[str],
         limits: Limits,
-        route_types: Sequence[str],
+        routing: Routing,
+        peer: Peer | None,
         timeout: float | None,
         trouble: Trouble,
     ) -> None:
@@ -84,7 +87,11 @@ class WatchedCall:
         self._counted_as = counted_as
         self._detached_calls = detached
         self._limits = limits
-        self._route_types = route_types
+        self._routing = routing
+        self._peer = peer
+        self._asked = routing.offers and _wire.CONFIG in request.params
+        """Whether the client brought a config; else there may be routes of the server's own."""
+        self._default = None if self._asked else routing.default_config(request.params["name"], peer)
         self._timeout = timeout
         self._trouble = trouble
         self._stop: Stop | None = None
@@ -119,6 +126,8 @@ class WatchedCall:
             return
         if self._request.cancel_asked():
             self._tell_to_stop(Stop.CANCELLED)
+        elif not self._asked and self._request.modern:
+            self._tell_to_stop(Stop.DISCONNECTED)  # 2026-07-28: to leave is to cancel, for who did not opt out
         elif self._detached_calls[self._counted_as] >= self._limits.detached_calls:
             self._tell_to_stop(Stop.NO_ROOM)
         else:
@@ -172,21 +181,32 @@ class WatchedCall:
             return None
         try:
             # Not to be interrupted: a config on disk whose call nobody holds would end as `server_lost`.
-            config = _wire.dumps(request.params[_wire.CONFIG])
+            if self._default is not None:
+                accepted = self._routing.default(self._default)
+            else:
+                with anyio.fail_after(ACCEPT_WITHIN):
+                    accepted = await self._routing.judge(request, self._principal, self._peer)
+            if self._peer is not None:
+                for route_type in accepted.to_peer:
+                    self._peer.offer(route_type)
             with anyio.move_on_after(ACCEPT_WITHIN, shield=True):
                 return await self._hub.begin_call(
-                    config=config,
+                    config=accepted.config,
                     principal=self._principal,
                     session=request.session_id,
+                    peer=None if self._peer is None else self._peer.name,
+                    open=accepted.open,
                     request_id=request.id,
                     tool=request.params["name"],
-                    route_types=self._route_types,
+                    route_types=accepted.route_types,
                     timeout=self._timeout,
                 )
             # The hub withdraws what it may yet store: a disk that does not answer has to be refused some time.
             raise TimeoutError(f"the store did not answer within {ACCEPT_WITHIN:g} s")
         except ConfigError as error:
             self._fail_with(_wire.config_rejected(json.loads(error.data_json)))
+        except ConfigRefused as refused:
+            self._fail_with(refused.answer)
         except RecursionError:
             fault = {"path": "", "rule": "too_deep", "message": "notificationConfig nests too deep"}
             self._fail_with(_wire.config_rejected({"faults": [fault], "total": 1}))
@@ -237,6 +257,9 @@ class WatchedCall:
             await self._record_result(call, returned, acknowledgement)
 
     def _acknowledgement(self, call: Call) -> dict[str, Any] | None:
+        # A client that asked for nothing is told nothing of the server's own routes.
+        if not self._asked:
+            return None
         acknowledgement: dict[str, Any] = json.loads(call.acknowledgement())
         return acknowledgement
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -26,8 +25,10 @@ from .. import Hub
 from . import _capabilities, _scoping, _transports, _wire
 from ._calls import Limits, WatchedCall
 from ._event_store import EventStore
-from ._nursery import Nurseries
+from ._nursery import Nurseries, Nursery
+from ._peers import Peer
 from ._request1 import Handler, Request1
+from ._routing import Routing
 from ._task_policy import Tasks
 from ._timeouts import Timeout, limit_of
 from ._transports import assigns
@@ -55,6 +56,7 @@ def missing() -> list[str]:
         "mcp.server.lowlevel.Server.request_handlers": assigns(Server, "request_handlers"),
         "mcp.server.fastmcp.FastMCP._mcp_server": assigns(FastMCP, "_mcp_server"),
         "mcp.shared.session.BaseSession._in_flight": assigns(BaseSession, "_in_flight"),
+        "mcp.shared.session.BaseSession._exit_stack": assigns(BaseSession, "_exit_stack"),
         "mcp.shared.session.BaseSession._write_stream": assigns(BaseSession, "_write_stream"),
         "mcp.server.session.ServerSession.client_params": hasattr(ServerSession, "client_params"),
     }
@@ -69,7 +71,7 @@ def is_attached(server: Server) -> bool:
 def install(
     server: Server,
     hub: Hub,
-    routes: Sequence[str],
+    routing: Routing,
     timeout: Timeout,
     limits: Limits,
     nurseries: Nurseries,
@@ -88,10 +90,10 @@ def install(
     _attached[server] = nurseries
     _wrap_manager()
     server.lifespan = nurseries.around(server.lifespan, once=True)
-    watch = _Watch(server, hub, routes, timeout, limits, nurseries, trouble)
+    watch = _Watch(server, hub, routing, timeout, limits, nurseries, trouble)
     _wrap_handler(server, watch)
-    if routes:
-        _advertise(server, routes)
+    if routing.offers:
+        _advertise(server, routing)
     if store is not None:
         _scoping.default_store(server, store)
     return False
@@ -124,13 +126,13 @@ def _wrap_handler(server: Server, watch: _Watch) -> None:
     server.call_tool = call_tool
 
 
-def _advertise(server: Server, routes: Sequence[str]) -> None:
+def _advertise(server: Server, routing: Routing) -> None:
     inner = server.get_capabilities
 
     @functools.wraps(inner)
     def get_capabilities(*args: Any, **kwargs: Any) -> types.ServerCapabilities:
         found = inner(*args, **kwargs).model_dump(by_alias=True, exclude_none=True)
-        told = _capabilities.advertise({"capabilities": found}, routes)["capabilities"]
+        told = _capabilities.advertise({"capabilities": found}, routing.types_of_server())["capabilities"]
         return types.ServerCapabilities.model_validate(told)
 
     server.get_capabilities = get_capabilities
@@ -164,7 +166,7 @@ class _Watch:
         self,
         server: Server,
         hub: Hub,
-        routes: Sequence[str],
+        routing: Routing,
         timeout: Timeout,
         limits: Limits,
         nurseries: Nurseries,
@@ -172,7 +174,7 @@ class _Watch:
     ) -> None:
         self._server = weakref.ref(server)
         self._hub = hub
-        self._routes = tuple(routes)
+        self._routing = routing
         self._timeout = timeout
         self._limits = limits
         self._nurseries = nurseries
@@ -182,9 +184,14 @@ class _Watch:
         """One ``tools/call``."""
         seconds = limit_of(self._timeout, request.params.name)
         # A call that asked to become a task of the 2025-11-25 experiment answers before it has done anything.
-        asks = self._routes and _wire.CONFIG in (request.params.model_extra or {}) and request.params.task is None
-        if asks:
-            return await self._watch(handler, request, seconds)
+        if self._routing and request.params.task is None:
+            ctx = _lowlevel.request_ctx.get()
+            asked = Request1(ctx, request, handler)
+            nursery = self._nurseries.current(ctx.lifespan_context)
+            peer = asked.peer(self._routing, nursery)
+            brings = self._routing.offers and _wire.CONFIG in (request.params.model_extra or {})
+            if brings or self._routing.default_config(request.params.name, peer) is not None:
+                return await self._watch(asked, nursery, peer, seconds)
         if seconds is None:
             return await handler(request)
         with anyio.move_on_after(seconds):
@@ -192,10 +199,8 @@ class _Watch:
         raise _wire.timed_out(seconds)
 
     async def _watch(
-        self, handler: Handler, request: types.CallToolRequest, seconds: float | None
+        self, asked: Request1, nursery: Nursery | None, peer: Peer | None, seconds: float | None
     ) -> types.ServerResult:
-        ctx = _lowlevel.request_ctx.get()
-        asked = Request1(ctx, request, handler)
         principal, counted_as = asked.principal()
         call = WatchedCall(
             self._hub,
@@ -204,11 +209,11 @@ class _Watch:
             counted_as=counted_as,
             detached=self._nurseries.detached,
             limits=self._limits,
-            route_types=self._routes,
+            routing=self._routing,
+            peer=peer,
             timeout=seconds,
             trouble=self._trouble,
         )
-        nursery = self._nurseries.current(ctx.lifespan_context)
         if nursery is not None:
             nursery.start(call)
             result = await call.respond()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, Final
 
 from mcp.server.lowlevel.server import Server
 
 from .. import Hub
 from . import _compat, _scoping
+from ._call_methods import CallMethods
 from ._calls import Limits
 from ._event_store import EventStore
 from ._middleware import Middleware
 from ._nursery import Nurseries
+from ._routing import Routing
 from ._task_methods import TaskMethods
 from ._task_policy import Tasks
 from ._timeouts import Timeout
@@ -34,7 +35,7 @@ def is_attached(server: Server[Any]) -> bool:
 def install(
     server: Server[Any],
     hub: Hub,
-    routes: Sequence[str],
+    routing: Routing,
     timeout: Timeout,
     limits: Limits,
     nurseries: Nurseries,
@@ -50,7 +51,9 @@ def install(
         methods = TaskMethods(server, hub, tasks, stream=tasks_stream, trouble=trouble)
         if not methods.install(step_aside=step_aside):
             tasks = None
-    middleware = Middleware(server, hub, routes, timeout, limits, nurseries, trouble, tasks)
+    middleware = Middleware(server, hub, routing, timeout, limits, nurseries, trouble, tasks)
+    if routing:
+        CallMethods(server, hub, trouble).install()
     chain = server.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, middleware)
     server.lifespan = nurseries.around(server.lifespan)

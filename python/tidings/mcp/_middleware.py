@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,10 @@ from .. import Hub
 from . import _capabilities, _compat, _wire
 from ._calls import Limits, WatchedCall
 from ._nursery import Nurseries
+from ._peers import Peer
 from ._principal import principal_of
-from ._request2 import Request2
+from ._request2 import Request2, peer_of
+from ._routing import Routing
 from ._task_call import TaskCall
 from ._task_methods import asker, declared, undeclared
 from ._task_policy import NEVER, REQUIRED, Tasks
@@ -36,7 +38,7 @@ class Middleware:
         self,
         server: Server[Any],
         hub: Hub,
-        routes: Sequence[str],
+        routing: Routing,
         timeout: Timeout,
         limits: Limits,
         nurseries: Nurseries,
@@ -45,7 +47,7 @@ class Middleware:
     ) -> None:
         self._server = server
         self._hub = hub
-        self._routes = tuple(routes)
+        self._routing = routing
         self._timeout = timeout
         self._limits = limits
         self._nurseries = nurseries
@@ -58,12 +60,13 @@ class Middleware:
         if method == "tools/call":
             if self._tasks is not None and (call := self._task_call(ctx, call_next, self._tasks)) is not None:
                 return await call.respond()
-            if self._routes and ctx.params is not None and _wire.CONFIG in ctx.params and self._is_served(ctx):
-                return await self._watch(ctx, call_next)
+            if self._routing and self._is_served(ctx) and (watched := self._watched(ctx, call_next)) is not None:
+                return await watched
             if self._timeout is not None:
                 return await self._bound(ctx, call_next)
-        elif self._routes and method in _capabilities.METHODS:
-            return _capabilities.advertise(_wire.result_dict(await call_next(ctx)), self._routes)
+        elif self._routing.offers and method in _capabilities.METHODS:
+            types = self._routing.types_of(self._peer_of(ctx))
+            return _capabilities.advertise(_wire.result_dict(await call_next(ctx)), types)
         return await call_next(ctx)
 
     def _task_call(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, tasks: Tasks) -> TaskCall | None:
@@ -79,18 +82,20 @@ class Middleware:
             return None
         methods.validate_client_request("tools/call", ctx.protocol_version, ctx.params)
         params = ctx.params or {}
-        if not self._routes:
+        if not self._routing.offers:
             # A config means nothing to this server: the tool gets its parameters as they are.
             params = {key: value for key, value in params.items() if key != _wire.CONFIG}
         principal, counted_as = principal_of(ctx)
+        request = Request2(replace(ctx, params=params), call_next)
         call = TaskCall(
             self._hub,
-            Request2(replace(ctx, params=params), call_next),
+            request,
             principal=principal,
             counted_as=counted_as,
             detached=self._nurseries.detached,
             limits=self._limits,
-            route_types=self._routes,
+            routing=self._routing,
+            peer=request.peer(self._routing, nursery),
             timeout=self._limit_of(ctx),
             trouble=self._trouble,
             policy=tasks,
@@ -107,18 +112,39 @@ class Middleware:
             return False
         return _compat.connection(ctx.session).initialize_accepted
 
-    async def _watch(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> dict[str, Any]:
+    def _peer_of(self, ctx: ServerRequestContext[Any, Any]) -> Peer | None:
+        # Before the handshake there is no telling the era but by the request itself.
+        connection = _compat.connection(ctx.session)
+        nursery = self._nurseries.current(ctx.lifespan_context)
+        if nursery is None or ctx.method != "initialize" or not connection.has_standalone_channel:
+            return None
+        return peer_of(connection, self._routing, nursery, over_http=ctx.request is not None)
+
+    def _watched(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> Coroutine[Any, Any, dict[str, Any]] | None:
+        """The call, if its client or the server itself wants it watched."""
+        asked = self._routing.offers and _wire.CONFIG in (ctx.params or {})
+        request = Request2(ctx, call_next)
+        peer = request.peer(self._routing, self._nurseries.current(ctx.lifespan_context))
+        tool = (ctx.params or {}).get("name", "")
+        if not asked and self._routing.default_config(tool, peer) is None:
+            return None
+        return self._watch(ctx, request, peer)
+
+    async def _watch(self, ctx: ServerRequestContext[Any, Any], request: Request2, peer: Peer | None) -> dict[str, Any]:
         # Raises what the SDK would raise for parameters that are no tools/call; nothing is accepted then.
         methods.validate_client_request("tools/call", ctx.protocol_version, ctx.params)
         principal, counted_as = principal_of(ctx)
         call = WatchedCall(
             self._hub,
-            Request2(ctx, call_next),
+            request,
             principal=principal,
             counted_as=counted_as,
             detached=self._nurseries.detached,
             limits=self._limits,
-            route_types=self._routes,
+            routing=self._routing,
+            peer=peer,
             timeout=self._limit_of(ctx),
             trouble=self._trouble,
         )

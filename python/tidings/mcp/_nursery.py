@@ -17,7 +17,7 @@ from ._opening import opening_of
 from ._trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from ._calls import WatchedCall
 
@@ -42,6 +42,10 @@ class Nursery:
         """Run `call` in a task of its own, with the context variables of the caller."""
         self._calls.add(call)
         self._tasks.start_soon(self._run, call)
+
+    def serve(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something that is there for the calls, and ends after them with the server. It must not raise."""
+        self._tasks.start_soon(run)
 
     async def _run(self, call: WatchedCall) -> None:
         try:
@@ -116,6 +120,7 @@ class Nurseries:
             opening = opening_of(self._hub)
             await opening.first()
             tasks.start_soon(opening.go_on)
+            tasks.start_soon(self._serve_routes)
             nursery = Nursery(tasks)
             entry = (anyio.lowlevel.current_token(), state, nursery)
             self._open.append(entry)
@@ -127,6 +132,16 @@ class Nurseries:
                 tasks.cancel_scope.cancel()
                 if opening.is_open:
                     await self._flush()
+
+    async def _serve_routes(self) -> None:
+        if not self._hub.route_types:
+            return
+        opening = opening_of(self._hub)
+        await opening.go_on()
+        try:
+            await self._hub.serve_routes()
+        except Exception as error:
+            self._trouble.report("deliveries to this process's own handlers stopped", error)
 
     async def _flush(self) -> None:
         """Have everything on disk that was appended so far.

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ._nursery import Nursery
+    from ._peers import Peer
+    from ._routing import Routing
 
 Emit = Callable[[str, bytes], None]
 """Records an event of a call: its type, and its payload as JSON text."""
@@ -27,6 +32,9 @@ class Request(Protocol):
     @property
     def modern(self) -> bool:
         """Whether it is of 2026-07-28 or later."""
+
+    def peer(self, routing: Routing, nursery: Nursery | None) -> Peer | None:
+        """The connection it came in on, where notifications can be sent on it once the request is over."""
 
     def cancel_asked(self) -> bool:
         """Whether the client cancelled it by ``notifications/cancelled``."""

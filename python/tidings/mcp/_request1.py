@@ -18,11 +18,15 @@ from mcp.shared.context import RequestContext
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from . import _wire
+from ._nursery import Nursery
+from ._peers import Peer, Send
 from ._principals import ANONYMOUS, principal_in
 from ._request import Emit
+from ._routing import Routing
 
 Handler = Callable[[types.CallToolRequest], Awaitable[types.ServerResult]]
 
+_peers: Final[weakref.WeakKeyDictionary[ServerSession, Peer]] = weakref.WeakKeyDictionary()
 _stand_ins: Final[weakref.WeakKeyDictionary[ServerSession, str]] = weakref.WeakKeyDictionary()
 
 
@@ -44,6 +48,19 @@ class Request1:
     def principal(self) -> tuple[str, str]:
         """The principal of the request, and the name its detached calls are counted under."""
         return requestor(self._ctx)
+
+    def peer(self, routing: Routing, nursery: Nursery | None) -> Peer | None:
+        """The session, unless it is of this one request."""
+        over_http = self._ctx.request is not None
+        if nursery is None or (over_http and self.session_id is None):
+            return None
+        found = _peers.get(self._ctx.session)
+        if found is None:
+            # What is sent to a session over HTTP that does not listen just now gets lost, unless it is recorded.
+            send = _sender(self._ctx.session) if routing.recorded or not over_http else None
+            found = _peers[self._ctx.session] = routing.peer(nursery, send, over_http=over_http)
+            self._ctx.session._exit_stack.callback(found.close)
+        return found
 
     def cancel_asked(self) -> bool:
         """Whether the client cancelled it; a session that ends or a server that stops is something else."""
@@ -83,6 +100,16 @@ def requestor(ctx: RequestContext) -> tuple[str, str]:
         return name, name
     name = _stand_ins.setdefault(ctx.session, "connection:" + uuid.uuid4().hex)
     return name, ANONYMOUS
+
+
+def _sender(session: ServerSession) -> Send:
+    stream = session._write_stream
+
+    async def send(method: str, params: dict[str, Any]) -> None:
+        notification = types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params)
+        await stream.send(SessionMessage(types.JSONRPCMessage(notification)))
+
+    return send
 
 
 def _session_id(ctx: RequestContext) -> str | None:

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from mcp.server.connection import allowed_log_levels
+from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp_types import LOG_LEVEL_META_KEY, RequestParamsMeta
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from . import _compat, _wire
+from ._nursery import Nursery
 from ._outbound import RecordingOutbound
+from ._peers import Peer
 from ._request import Emit
+from ._routing import Routing
+
+_PEER: Final = "io.tidings/peer"
+
+
+def peer_of(connection: Connection, routing: Routing, nursery: Nursery, *, over_http: bool) -> Peer:
+    """The one `Peer` of a connection."""
+    found: Peer | None = connection.state.get(_PEER)
+    if found is None:
+        # What is sent to a session over HTTP that does not listen just now gets lost, unless it is recorded.
+        send = connection.outbound.notify if routing.recorded or not over_http else None
+        found = routing.peer(nursery, send, over_http=over_http)
+        connection.state[_PEER] = found
+        connection.exit_stack.callback(found.close)
+    return found
 
 
 class Request2:
@@ -35,6 +52,13 @@ class Request2:
         if state is not None:
             more["requestState"] = state
         return Request2(replace(self._ctx, params={**self.params, **more}), self._call_next)
+
+    def peer(self, routing: Routing, nursery: Nursery | None) -> Peer | None:
+        """The connection, of a client that made a handshake: a request of 2026-07-28 stands alone."""
+        connection = _compat.connection(self._ctx.session)
+        if nursery is None or self.modern or not connection.has_standalone_channel:
+            return None
+        return peer_of(connection, routing, nursery, over_http=self._ctx.request is not None)
 
     def cancel_asked(self) -> bool:
         """Whether the client cancelled it; a connection that is lost or a server that stops is something else."""

@@ -37,6 +37,7 @@ class TaskCall(WatchedCall):
     ) -> None:
         super().__init__(*args, **named)
         self._policy = policy
+        self._watched = self._asked or self._default is not None
         self._mode = mode
         self._bound = bound
         self._stamp = stamp
@@ -51,7 +52,7 @@ class TaskCall(WatchedCall):
     def _request_is_gone(self) -> None:
         if self._settled.is_set():
             return
-        if _wire.CONFIG in self._request.params:
+        if self._watched:
             super()._request_is_gone()
         else:
             # Nothing lets this call outlive its request (2026-07-28: to leave is to cancel).
@@ -68,7 +69,7 @@ class TaskCall(WatchedCall):
                 self._release()
 
     async def _begin(self) -> Call | None:
-        if _wire.CONFIG in self._request.params:
+        if self._watched:
             call = await super()._begin()
         else:
             self._inline = InlineCall(self._begin_task)

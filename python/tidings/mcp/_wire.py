@@ -23,6 +23,7 @@ EXTENSION: Final = "io.tidings/notification-config"
 
 ACKNOWLEDGED_METHOD: Final = "notifications/config/acknowledged"
 ACKNOWLEDGED_META: Final = "io.tidings/acknowledged"
+TRIGGERED_METHOD: Final = "notifications/io.tidings/triggered"
 UNDELIVERED_META: Final = "io.tidings/undelivered"
 
 RECORDED_TOKEN: Final = "io.tidings/recorded"
@@ -71,6 +72,15 @@ def config_rejected(data: dict[str, Any]) -> Exception:
         INVALID_PARAMS,
         "notificationConfig was rejected and nothing ran; data.faults says why",
         data,
+    )
+
+
+def policy_failed() -> Exception:
+    """Answered where the operator's policy did not come to a decision: nothing is sent anywhere on a guess."""
+    return make_error(
+        INTERNAL_ERROR,
+        "notificationConfig could not be judged and nothing ran",
+        {"reason": "policy_failed", "retryable": True},
     )
 
 
