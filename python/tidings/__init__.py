@@ -29,6 +29,7 @@ from ._errors import (
     WebhookError,
 )
 from ._hub import Hub, Retention
+from ._identity import Identity
 from ._native import Delivery, Ended, Event, Gap, HostDelivery, Page, Stats, Task, __version__
 from ._stream import Stream, Tail, Writer
 from ._webhook import Webhook
@@ -50,6 +51,7 @@ __all__ = [
     "Gap",
     "HostDelivery",
     "Hub",
+    "Identity",
     "InternalError",
     "InvalidArgument",
     "Page",

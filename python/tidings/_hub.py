@@ -268,6 +268,11 @@ class Hub:
         """What the hub has done and holds; all zero before its first use."""
         return self._native.stats()
 
+    async def flush(self, durability: Literal["process", "disk"] = "process") -> None:
+        """Waits until everything that was appended before, by every writer of this process, is committed; `disk`: until it
+        survives the loss of power. Raises `UnavailableError` while the store fails."""
+        await wait(self._native.flush(durability))
+
     async def close(self, timeout: float = 2.0) -> bool:
         """Ends running calls (`failed`, reason `shutdown`), commits what is buffered, closes the store.
 

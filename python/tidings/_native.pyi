@@ -1,15 +1,19 @@
 """The extension module (bindings/python); `make check-stubs` compares the two. Private: import from `tidings`."""
 
+from collections.abc import Mapping
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, final
 
 from typing_extensions import Self, disjoint_base
+
+from ._identity import Identity
 
 __all__ = [
     "Call",
     "Delivery",
     "Ended",
     "Event",
+    "Export",
     "Gap",
     "HostDelivery",
     "Hub",
@@ -226,15 +230,33 @@ class Writer:
     @property
     def stream(self) -> str:
         """The stream's random id."""
-    def append(self, payload: bytes | str, *, type: str = "message", close: bool = False, give_up: bool = False) -> str:
+    def append(
+        self,
+        payload: bytes | str,
+        *,
+        type: str = "message",
+        close: bool = False,
+        give_up: bool = False,
+        identity: Mapping[str, str] | Identity | None = None,
+    ) -> str:
         """Appends one event and returns its cursor, without waiting for anything.
 
-        `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. Raises
-        `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`. With `give_up` the oldest
-        buffered events go, and are told as a gap, where it would raise `CongestedError`.
+        `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. `identity` says who
+        and what it belongs to: `task`, `session`, `turn`, `toolCall`, `sourceType`. Raises `ClosedError`, `FencedError`,
+        `CongestedError`, `TooLargeError` or `ForkedError`. With `give_up` the oldest buffered events go, and are told as a
+        gap, where it would raise `CongestedError`.
         """
-    def append_many(self, payloads: list[bytes | str], *, type: str = "message") -> list[str]:
-        """Appends events of one type and returns their cursors. When one is refused, those before it are appended."""
+    def append_many(
+        self,
+        payloads: list[bytes | str],
+        *,
+        type: str = "message",
+        close: bool = False,
+        identity: Mapping[str, str] | Identity | None = None,
+    ) -> list[str]:
+        """Appends events of one type, all of them or none, and returns their cursors. They become visible together; `close`
+        closes the stream after them in the same step.
+        """
     def cursor(self) -> str:
         """The cursor of a reader that has everything appended so far."""
     @property
@@ -254,11 +276,27 @@ class Stream:
     def scope(self) -> str: ...
     @property
     def name(self) -> str: ...
-    def append(self, payloads: list[bytes | str], type: str, durability: str) -> Pending[int] | int: ...
+    def append(
+        self,
+        payloads: list[bytes | str],
+        *,
+        type: str,
+        identity: Mapping[str, str] | Identity | None,
+        close: bool,
+        key: str | None,
+        durability: str,
+    ) -> Pending[int] | int: ...
+    def export(self, after: int | str | None) -> Export: ...
     def claim(self) -> Pending[WriterHandle] | WriterHandle: ...
     def close(self) -> Pending[None] | None: ...
     def read(self, after: int | str | None, limit: int) -> Page: ...
     def tail(self, after: int | str | None) -> Tail: ...
+
+@final
+class Export:
+    """A stream as JSON Lines, a page at a time."""
+    def lines(self) -> list[bytes] | None:
+        """The next lines, or `None` at the end."""
 
 @final
 class Tail:
@@ -388,6 +426,7 @@ class Hub:
     def cancel_task(self, id: str, asker: str) -> Pending[bool] | bool: ...
     def deliveries(self, call_id: str | None, state: str | None, limit: int) -> list[Delivery]: ...
     def stats(self) -> Stats: ...
+    def flush(self, durability: str) -> Pending[None] | None: ...
     def close(self, timeout: float) -> Pending[bool] | bool: ...
 
 @final

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
 from . import _native
+from ._identity import Identity
 from ._native import Event, Gap, Page
 from ._port import wait
 
@@ -63,14 +64,25 @@ class Stream:
         payload: bytes | str | Sequence[bytes | str],
         *,
         type: str = "message",
+        identity: Mapping[str, str] | Identity | None = None,
+        close: bool = False,
+        key: str | None = None,
         durability: Literal["process", "disk"] = "process",
     ) -> int:
         """Appends one event or several, numbered inside the commit; returns the number of the first once committed.
 
-        Any process may. A writer who has claimed the stream is fenced by it. `payload` is JSON text, kept byte for byte.
+        Any process may. A writer who has claimed the stream is fenced by it. `payload` is JSON text, kept byte for byte;
+        `identity` says who and what the events belong to. `close` closes the stream in the same step.
+
+        With `key` (at most 255 bytes) it is appended once: to name the same key again, in any process and after a restart,
+        returns the number that the first append returned and appends nothing. A key is of this stream only, and known as
+        long as the first event that was appended with it is retained.
         """
         payloads = [payload] if isinstance(payload, (bytes, str)) else list(payload)
-        return await wait(self._native.append(payloads, type, durability))
+        started = self._native.append(
+            payloads, type=type, identity=identity, close=close, key=key, durability=durability
+        )
+        return await wait(started)
 
     async def claim(self) -> Writer:
         """Takes the right to number the stream in memory; every other writer is fenced."""
@@ -82,6 +94,18 @@ class Stream:
         Raises `CursorError`, and `AheadError` for a number beyond the newest event.
         """
         return self._native.read(after, limit)
+
+    async def export(self, after: int | str | None = None) -> AsyncIterator[bytes]:
+        """What is committed now, after a cursor or a number, as JSON Lines: each line with its line break, one event or gap.
+
+        `{"seq", "type", "time", "identity"?, "payload"}`, `time` in integer milliseconds, payload and identity as they were
+        given (line breaks between their tokens become spaces); a payload that is no JSON text is `payloadBytes`, in base64.
+        `{"gap", "earliestSeq"?, "headSeq"?}` stands before what follows a hole.
+        """
+        export = self._native.export(after)
+        while (lines := export.lines()) is not None:
+            for line in lines:
+                yield line
 
     def tail(self, after: int | str | None = None) -> Tail:
         """Reads like `read` and goes on live. The stream must exist."""

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use tidings::Durability;
 use tidings::store::{CallId, DeliveryState, Subject};
 
 use crate::answer::Answer;
@@ -195,6 +196,15 @@ impl Hub {
     /// What the hub has done and holds.
     pub fn stats(&self) -> Stats {
         self.inner.hub.stats()
+    }
+
+    /// Waits until everything that was appended before is committed; answers [`Answer::Done`].
+    pub fn flush(&self, durability: Durability) -> Started {
+        let hub = self.clone();
+        start(Cancel::Drop, async move {
+            hub.inner.hub.flush(durability).await?;
+            Ok(Answer::Done)
+        })
     }
 
     /// Ends calls, commits what is buffered and closes the store, in a thread of its own; answers [`Answer::Complete`].

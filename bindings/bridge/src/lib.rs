@@ -26,6 +26,7 @@ mod wake;
 mod webhook;
 
 pub use answer::Answer;
+pub use bytes::Bytes;
 pub use call::{Begin, Call, Ended, check_event};
 pub use error::{Error, ErrorCode, ErrorRow, Fault, Faults, Result, error_table};
 pub use fork::{after_fork, after_fork_in_parent, before_fork};
@@ -36,7 +37,7 @@ pub use outlet::{HostDelivery, Offer, Outlet};
 pub use pending::{Pending, Started};
 pub use port::Port;
 pub use settings::{Settings, limit, number, port, retention, seconds};
-pub use stream::{Page, Place, Stream, Tail, Taken, Writer, durability};
+pub use stream::{Append, Export, Page, Place, Stream, Tail, Taken, Writer, durability, identity};
 pub use tidings::proto::id::RequestId;
 pub use tidings::proto::stream::{CursorPrefix, Gap, GapReason, Retention};
 pub use tidings::{Durability, Event, ReadLimits, TaskTerms};

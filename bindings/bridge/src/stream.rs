@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use tidings::proto::stream::{Cursor, CursorPrefix, Gap};
+use tidings::proto::stream::{Cursor, CursorPrefix, Gap, identity_json};
 use tidings::{After, Clock, Durability, Event, NewEvent, Read, ReadLimits, SystemClock};
 
 use crate::answer::Answer;
@@ -95,6 +96,52 @@ impl Page {
     }
 }
 
+/// What [`Stream::append`] appends.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The type of each.
+    pub kind: String,
+    /// JSON texts.
+    pub payloads: Vec<Bytes>,
+    /// From [`identity`].
+    pub identity: Option<Bytes>,
+    /// Closes the stream in the same step.
+    pub close: bool,
+    /// The key under which this is appended once.
+    pub once: Option<String>,
+    /// How long it must last.
+    pub durability: Durability,
+}
+
+/// Who and what events belong to, as it is stored.
+///
+/// # Errors
+/// `invalid_argument` for a member that none has, one that is there twice, and more than 65,535 bytes.
+pub fn identity(members: &[(String, String)]) -> Result<Option<Bytes>> {
+    let members = members.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let text = identity_json(members).map_err(|fault| Error::argument("identity", fault))?;
+    Ok(text.map(Bytes::from))
+}
+
+/// A stream's committed events as JSON Lines, a page at a time.
+pub struct Export {
+    _hub: Hub,
+    export: Own<Mutex<tidings::Export>>,
+}
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export").finish_non_exhaustive()
+    }
+}
+
+impl Export {
+    /// The next lines, each with its `\n`; `None` at the end. Blocks for a read.
+    pub fn lines(&self) -> Result<Option<Vec<Vec<u8>>>> {
+        Ok(lock(self.export.get()?).next().transpose()?)
+    }
+}
+
 /// A stream, by its key.
 #[derive(Clone)]
 pub struct Stream {
@@ -124,11 +171,25 @@ impl Stream {
     }
 
     /// Appends events, numbered inside the commit; answers [`Answer::Seq`].
-    pub fn append(&self, kind: &str, payloads: Vec<Bytes>, durability: Durability) -> Started {
+    pub fn append(&self, append: Append) -> Started {
+        let Append { kind, payloads, identity, close, once, durability } = append;
         let time = SystemClock.wall();
-        let event = |payload| NewEvent { kind: kind.to_owned(), payload, time, identity: None };
+        let event = |payload| NewEvent { kind: kind.clone(), payload, time, identity: identity.clone() };
         let events: Vec<_> = payloads.into_iter().map(event).collect();
-        self.start(async move |stream, _| Ok(Answer::Seq(stream.append(events, durability).await?)))
+        self.start(async move |stream, _| {
+            let seq = match once {
+                Some(key) => stream.append_once(&key, events, close, durability).await,
+                None if close => stream.append_and_close(events, durability).await,
+                None => stream.append(events, durability).await,
+            };
+            Ok(Answer::Seq(seq?))
+        })
+    }
+
+    /// What is committed after that place, as JSON Lines. Blocks for a read.
+    pub fn export(&self, after: &Place) -> Result<Export> {
+        let export = self.stream.get()?.export(after.parse()?)?;
+        Ok(Export { _hub: self.hub.clone(), export: Own::new(Mutex::new(export)) })
     }
 
     /// Closes the stream; answers [`Answer::Done`].
@@ -190,18 +251,27 @@ impl Writer {
         self.writer.stream_id().to_string()
     }
 
-    /// Numbers one event, without waiting. `close` closes the stream after it.
+    /// Numbers one event, without waiting.
     #[inline]
-    pub fn append(&self, kind: &str, payload: &[u8], close: bool) -> Result<u64> {
+    pub fn append(&self, kind: &str, payload: &[u8], identity: Option<&Bytes>) -> Result<u64> {
         // The core checks the fork itself.
-        let seq =
-            if close { self.writer.append_and_close(kind, payload) } else { self.writer.append(kind, payload, None) };
-        Ok(seq?)
+        Ok(self.writer.append(kind, payload, identity)?)
+    }
+
+    /// Numbers events, all or none, without waiting; they are committed together. `close` closes the stream after them.
+    pub fn append_all(
+        &self,
+        kind: &str,
+        payloads: &[&[u8]],
+        identity: Option<&Bytes>,
+        close: bool,
+    ) -> Result<Range<u64>> {
+        Ok(self.writer.append_all(kind, payloads.iter().copied(), identity, close)?)
     }
 
     /// Like [`append`](Self::append), but gives up the oldest buffered events where that answers `congested`.
-    pub fn append_giving_up(&self, kind: &str, payload: &[u8]) -> Result<u64> {
-        Ok(self.writer.append_giving_up(kind, payload, None)?)
+    pub fn append_giving_up(&self, kind: &str, payload: &[u8], identity: Option<&Bytes>) -> Result<u64> {
+        Ok(self.writer.append_giving_up(kind, payload, identity)?)
     }
 
     /// The cursor of a reader that has the event `seq`.

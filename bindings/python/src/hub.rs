@@ -187,6 +187,10 @@ impl Hub {
         blocking(py, "Hub.stats", || Ok(self.inner.stats())).map(Stats::from)
     }
 
+    fn flush<'py>(&self, py: Python<'py>, durability: &str) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Hub.flush", || Ok(self.inner.flush(bridge::durability(durability)?)))
+    }
+
     fn close<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
         begin(py, "Hub.close", || Ok(self.inner.close(seconds("timeout", timeout)?)))
     }

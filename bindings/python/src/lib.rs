@@ -40,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<outlet::Outlet>()?;
     module.add_class::<port::Pending>()?;
     module.add_class::<port::Port>()?;
+    module.add_class::<stream::Export>()?;
     module.add_class::<stream::Stream>()?;
     module.add_class::<stream::Tail>()?;
     module.add_class::<stream::Writer>()?;

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
-use tidings_bridge::{self as bridge, Place, ReadLimits, Taken};
+use pyo3::types::{PyBytes, PyInt, PyMapping, PyString};
+use tidings_bridge::{self as bridge, Append, Bytes, Place, ReadLimits, Taken};
 
 use crate::convert::{Detached, begin, blocking, entry, is_int, text, to_python, type_name};
 use crate::event::{Page, batch};
@@ -34,21 +34,40 @@ impl Stream {
         self.inner.name()
     }
 
+    #[pyo3(signature = (payloads, *, r#type, identity, close, key, durability))]
+    #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn append<'py>(
         &self,
         py: Python<'py>,
         payloads: Vec<Bound<'py, PyAny>>,
         r#type: &str,
+        identity: Option<&Bound<'py, PyAny>>,
+        close: bool,
+        key: Option<String>,
         durability: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let copies = payloads.iter().map(|payload| Ok(text("payload", payload)?.to_vec().into()));
         let copies: Vec<_> = copies.collect::<PyResult<_>>()?;
+        let identity = self::identity(identity)?;
         begin(py, "Stream.append", || {
             if copies.is_empty() {
                 return Err(bridge::Error::argument("payload", "must be at least one"));
             }
-            Ok(self.inner.append(r#type, copies, bridge::durability(durability)?))
+            Ok(self.inner.append(Append {
+                kind: r#type.to_owned(),
+                payloads: copies,
+                identity,
+                close,
+                once: key,
+                durability: bridge::durability(durability)?,
+            }))
         })
+    }
+
+    fn export(&self, py: Python<'_>, after: &Bound<'_, PyAny>) -> PyResult<Export> {
+        let after = place(after)?;
+        let export = blocking(py, "Stream.export", || self.inner.export(&after))?;
+        Ok(Export { inner: Detached::new(export) })
     }
 
     fn claim<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -90,6 +109,42 @@ fn place(after: &Bound<'_, PyAny>) -> PyResult<Place> {
     )))
 }
 
+/// Who and what an event belongs to, from a mapping of texts.
+#[inline]
+fn identity(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
+    given.map_or(Ok(None), identity_of)
+}
+
+fn identity_of(given: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
+    let Ok(mapping) = given.cast::<PyMapping>() else {
+        return Err(PyTypeError::new_err(format!("identity: must be a mapping or None, not {}", type_name(given))));
+    };
+    let mut members = Vec::new();
+    for item in mapping.items()?.iter() {
+        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        let (Ok(name), Ok(value)) = (name.extract::<String>(), value.extract::<String>()) else {
+            return Err(PyTypeError::new_err("identity: names and values must be str, with a UTF-8 form"));
+        };
+        members.push((name, value));
+    }
+    bridge::identity(&members).map_err(|error| to_python(given.py(), &error))
+}
+
+/// A stream as JSON Lines, a page at a time.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Export {
+    inner: Detached<bridge::Export>,
+}
+
+#[pymethods]
+impl Export {
+    /// The next lines, or `None` at the end.
+    fn lines(&self, py: Python<'_>) -> PyResult<Option<Vec<Py<PyBytes>>>> {
+        let lines = blocking(py, "Export.lines", || self.inner.lines())?;
+        Ok(lines.map(|lines| lines.iter().map(|line| PyBytes::new(py, line).unbind()).collect()))
+    }
+}
+
 /// A writer on its way to its Python class, which takes it once.
 #[pyclass(frozen, module = "tidings._native")]
 pub(crate) struct WriterHandle {
@@ -125,10 +180,11 @@ impl Writer {
 
     /// Appends one event and returns its cursor, without waiting for anything.
     ///
-    /// `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. Raises
-    /// `ClosedError`, `FencedError`, `CongestedError`, `TooLargeError` or `ForkedError`. With `give_up` the oldest
-    /// buffered events go, and are told as a gap, where it would raise `CongestedError`.
-    #[pyo3(signature = (payload, *, r#type = "message", close = false, give_up = false))]
+    /// `payload` is JSON text, kept byte for byte and not checked. `close` closes the stream after it. `identity` says who
+    /// and what it belongs to: `task`, `session`, `turn`, `toolCall`, `sourceType`. Raises `ClosedError`, `FencedError`,
+    /// `CongestedError`, `TooLargeError` or `ForkedError`. With `give_up` the oldest buffered events go, and are told as a
+    /// gap, where it would raise `CongestedError`.
+    #[pyo3(signature = (payload, *, r#type = "message", close = false, give_up = false, identity = None))]
     fn append(
         &self,
         py: Python<'_>,
@@ -136,14 +192,19 @@ impl Writer {
         r#type: &str,
         close: bool,
         give_up: bool,
+        identity: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let payload = text("payload", payload)?;
+        let identity = self::identity(identity)?;
         let cursor = entry(py, "Writer.append", || {
+            let identity = identity.as_ref();
             // What closes a stream is never refused for want of room.
-            let seq = if give_up && !close {
-                self.inner.append_giving_up(r#type, payload)?
+            let seq = if close {
+                self.inner.append_all(r#type, &[payload], identity, true)?.start
+            } else if give_up {
+                self.inner.append_giving_up(r#type, payload, identity)?
             } else {
-                self.inner.append(r#type, payload, close)?
+                self.inner.append(r#type, payload, identity)?
             };
             Ok(self.inner.cursor_after(seq))
         });
@@ -153,13 +214,22 @@ impl Writer {
         cursor
     }
 
-    /// Appends events of one type and returns their cursors. When one is refused, those before it are appended.
-    #[pyo3(signature = (payloads, *, r#type = "message"))]
-    fn append_many(&self, py: Python<'_>, payloads: Vec<Bound<'_, PyAny>>, r#type: &str) -> PyResult<Vec<String>> {
+    /// Appends events of one type, all of them or none, and returns their cursors. They become visible together; `close`
+    /// closes the stream after them in the same step.
+    #[pyo3(signature = (payloads, *, r#type = "message", close = false, identity = None))]
+    fn append_many(
+        &self,
+        py: Python<'_>,
+        payloads: Vec<Bound<'_, PyAny>>,
+        r#type: &str,
+        close: bool,
+        identity: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<String>> {
         let texts: Vec<_> = payloads.iter().map(|payload| text("payloads", payload)).collect::<PyResult<_>>()?;
+        let identity = self::identity(identity)?;
         entry(py, "Writer.append_many", || {
-            let append = |payload| Ok(self.inner.cursor_after(self.inner.append(r#type, payload, false)?));
-            texts.into_iter().map(append).collect()
+            let seqs = self.inner.append_all(r#type, &texts, identity.as_ref(), close)?;
+            Ok(seqs.map(|seq| self.inner.cursor_after(seq)).collect())
         })
     }
 

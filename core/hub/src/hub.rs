@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidings_proto::route::OutletName;
 use tidings_proto::stream::{Cursor, StreamId};
-use tidings_store::{DeliveryState, DeliverySummary, MemoryStore, Store, StreamInfo, StreamKey, Subject};
+use tidings_store::{DeliveryState, DeliverySummary, Durability, MemoryStore, Store, StreamInfo, StreamKey, Subject};
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::call::{BeginCall, Call};
@@ -187,6 +187,21 @@ impl Hub {
         // It may have been born in between.
         let info = find()?.ok_or_else(unknown)?;
         Tail::start(core, info, After::Cursor(cursor))
+    }
+
+    /// Waits until everything that was appended before, by every writer of this process, is committed; with
+    /// [`Durability::Disk`] until it, and all that was committed before it, survives a loss of power. A hub that was never
+    /// used has nothing to wait for.
+    ///
+    /// While the store fails this answers `unavailable` within about a second, and the events stay buffered.
+    pub async fn flush(&self, durability: Durability) -> Result<()> {
+        let core = match &*lock(&self.inner.state) {
+            State::New => return Ok(()),
+            State::Closed => return Err(Error::closed("hub")),
+            State::Open(guard) => Arc::clone(&guard.0),
+        };
+        core.alive()?;
+        Ok(core.committer.flush(durability).await.map_err(|_| Error::closed("hub"))??)
     }
 
     /// Begins a watched call; see [`BeginCall`].

@@ -1,6 +1,7 @@
 //! One writer's numbering of one stream, in memory, ahead of the store.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -26,6 +27,14 @@ pub(crate) struct End {
     pub(crate) durability: Durability,
     /// Tried again while the store fails, even when nobody waits any more.
     pub(crate) reply: oneshot::Sender<Result<(), CommitError>>,
+}
+
+impl End {
+    /// Nothing but the close.
+    pub(crate) fn alone() -> (Self, oneshot::Receiver<Result<(), CommitError>>) {
+        let (reply, receiver) = oneshot::channel();
+        (Self { ops: Vec::new(), durability: Durability::Process, reply }, receiver)
+    }
 }
 
 /// What the committer takes from a writer for one commit.
@@ -154,6 +163,36 @@ impl Owned {
         let seq = n.append(committer, kind, payload, time, identity)?;
         self.hand_over(&mut n, committer);
         Ok(seq)
+    }
+
+    /// Numbers events that are committed together, with an end if there is one. The caller has checked that each fits.
+    pub(crate) fn append_all(
+        self: &Arc<Self>,
+        committer: &Committer,
+        kind: &str,
+        payloads: &[&[u8]],
+        time: UnixMillis,
+        identity: Option<&Identity>,
+        end: Option<End>,
+    ) -> Result<Range<u64>> {
+        let mut n = lock(&self.numbering);
+        n.writable()?;
+        let first = n.next_seq;
+        if MAX_SEQ + 1 - first.min(MAX_SEQ + 1) < payloads.len() as u64 {
+            return Err(used_up());
+        }
+        for payload in payloads {
+            n.append(committer, kind, payload, time, identity)?;
+        }
+        if end.is_some() {
+            n.closed = true;
+            n.ends = true;
+            n.end = end;
+        }
+        if !payloads.is_empty() || n.end.is_some() {
+            self.hand_over(&mut n, committer);
+        }
+        Ok(first..n.next_seq)
     }
 
     /// Numbers one event whose commit carries operations that depend on it. `ops` is asked with the event's number.
@@ -351,7 +390,7 @@ impl Numbering {
     ) -> Result<u64> {
         self.writable()?;
         if self.next_seq > MAX_SEQ {
-            return Err(Error::new(ErrorCode::TooLarge, "the stream has used up its sequence numbers"));
+            return Err(used_up());
         }
         let before = self.open.weight();
         if !self.open.push(kind, payload, time, identity) {
@@ -392,6 +431,10 @@ impl Numbering {
         let last = self.end.is_some().then_some(self.next_seq);
         self.sealed.iter().position(|chunk| chunk.data.is_some() && Some(chunk.end()) != last)
     }
+}
+
+fn used_up() -> Error {
+    Error::new(ErrorCode::TooLarge, "the stream has used up its sequence numbers")
 }
 
 /// What is wrong with an event that does not fit into its stored form.

@@ -1,5 +1,6 @@
 //! Streams: appending, claiming, reading.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,11 +12,15 @@ use tokio::sync::oneshot;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
+use crate::export::Export;
 use crate::owned::{End, MAX_LABEL_BYTES, Owned, too_large};
 use crate::tail::Tail;
 
 /// Answers when the end of a writer is committed, or why it was not.
 pub(crate) type EndReply = oneshot::Receiver<Result<(), tidings_store::CommitError>>;
+
+/// The longest key of an append that is made once.
+pub const MAX_ONCE_BYTES: usize = 255;
 
 /// Scope and name are at most this long each.
 pub const MAX_KEY_BYTES: usize = 1_024;
@@ -76,23 +81,58 @@ impl Stream {
     /// A future that is dropped before it is done may still append: what it gave to the writer thread is not taken back.
     pub async fn append(&self, events: Vec<NewEvent>, durability: Durability) -> Result<u64> {
         if events.is_empty() {
-            return Err(Error::new(ErrorCode::InvalidArgument, "events: at least one"));
+            return Err(none_given());
         }
-        self.append_and(events, false, durability).await
+        self.commit_shared(events, false, durability, Op::AppendShared).await
+    }
+
+    /// Appends at least one event once: whoever names the same key again, in any process and also after a restart, gets the
+    /// number that the first append answered, and appends nothing, whatever it brings. Waits for the commit. `close`
+    /// closes the stream in the same step; the key is known all the same.
+    ///
+    /// A key is 1 to [`MAX_ONCE_BYTES`] bytes, of this stream only, and known as long as the first event that was appended
+    /// with it is retained. So what it answers can be read, and keys take no more room than retention leaves to events; an
+    /// append that is repeated after its event was evicted is made again.
+    pub async fn append_once(
+        &self,
+        key: &str,
+        events: Vec<NewEvent>,
+        close: bool,
+        durability: Durability,
+    ) -> Result<u64> {
+        if key.is_empty() || key.len() > MAX_ONCE_BYTES {
+            let rule = format!("key: 1 to {MAX_ONCE_BYTES} bytes");
+            return Err(Error::new(ErrorCode::InvalidArgument, rule));
+        }
+        if events.is_empty() {
+            return Err(none_given());
+        }
+        self.commit_shared(events, close, durability, |append| Op::AppendOnce { once: key.to_owned(), append }).await
     }
 
     /// Appends events and closes the stream, in one step. With no events it only closes.
     pub async fn close(&self, events: Vec<NewEvent>, durability: Durability) -> Result<()> {
-        self.append_and(events, true, durability).await.map(drop)
+        self.append_and_close(events, durability).await.map(drop)
     }
 
-    async fn append_and(&self, events: Vec<NewEvent>, close: bool, durability: Durability) -> Result<u64> {
+    /// The same; answers the number of the first event, or the one it would have had.
+    pub async fn append_and_close(&self, events: Vec<NewEvent>, durability: Durability) -> Result<u64> {
+        self.commit_shared(events, true, durability, Op::AppendShared).await
+    }
+
+    async fn commit_shared(
+        &self,
+        events: Vec<NewEvent>,
+        close: bool,
+        durability: Durability,
+        op: impl FnOnce(AppendShared) -> Op,
+    ) -> Result<u64> {
         if !events.iter().all(fits) {
             return Err(too_large());
         }
         let new_id = StreamId(self.core.random()?);
         let now = self.core.timeline.now();
-        let op = Op::AppendShared(AppendShared { key: self.key.clone(), new_id, events, close, now });
+        let op = op(AppendShared { key: self.key.clone(), new_id, events, close, now });
         match self.core.commit(Commit::new(durability, vec![op])).await?.pop() {
             Some(Done::Appended { first_seq, .. }) => Ok(first_seq),
             _ => Err(Error::new(ErrorCode::Internal, "the store did not number the events")),
@@ -137,6 +177,16 @@ impl Stream {
         };
         let mut tail = Tail::start(Arc::clone(&self.core), info, after)?;
         tail.read(limits)
+    }
+
+    /// What is committed now, after that place, as JSON Lines; see [`Export`].
+    pub fn export(&self, after: After) -> Result<Export> {
+        self.core.alive()?;
+        match self.core.store.stream(&self.key)? {
+            Some(info) => Export::start(Arc::clone(&self.core), info, after),
+            None if after == After::Earliest => Ok(Export::default()),
+            None => Err(Error::new(ErrorCode::UnknownCursor, "no such stream in this scope")),
+        }
     }
 
     /// Reads committed events and goes on live. The stream must exist.
@@ -208,6 +258,33 @@ impl Writer {
         self.owned.append(&self.core.committer, kind, payload, time, identity)
     }
 
+    /// Numbers events of one type, all of them or none, and returns their numbers without waiting; they become visible
+    /// together. `close` closes the stream after them, in the same step; what closes a stream is never `congested`.
+    pub fn append_all<'a>(
+        &self,
+        kind: &str,
+        payloads: impl IntoIterator<Item = &'a [u8]>,
+        identity: Option<&Identity>,
+        close: bool,
+    ) -> Result<Range<u64>> {
+        let payloads: Vec<&[u8]> = payloads.into_iter().collect();
+        let identity_len = identity.map_or(0, Bytes::len);
+        if !payloads.iter().all(|payload| fits_stored(kind, payload.len(), identity_len)) {
+            return Err(too_large());
+        }
+        if close {
+            self.core.alive()?;
+        } else {
+            self.make_room()?;
+        }
+        if close && self.owned.of_call {
+            return Err(ends_with_its_call());
+        }
+        let time = self.core.timeline.wall();
+        let end = close.then(|| End::alone().0);
+        self.owned.append_all(&self.core.committer, kind, &payloads, time, identity, end)
+    }
+
     /// Like [`append`](Self::append), for one who can wait no longer: where that answers `congested`, the oldest buffered
     /// events become a tombstone (gap `lost`).
     pub fn append_giving_up(&self, kind: &str, payload: &[u8], identity: Option<&Identity>) -> Result<u64> {
@@ -256,7 +333,7 @@ impl Writer {
     fn end(&self, last: Option<(&str, &[u8])>) -> Result<u64> {
         self.core.alive()?;
         if self.owned.of_call {
-            return Err(Error::new(ErrorCode::InvalidArgument, "close: the stream of a call ends with the call"));
+            return Err(ends_with_its_call());
         }
         self.owned.seal()?;
         Ok(self.end_sealed(last, Vec::new(), Durability::Process).0)
@@ -314,6 +391,14 @@ impl Writer {
             None => Err(Error::new(ErrorCode::Unavailable, "the store took a later commit but not these events")),
         }
     }
+}
+
+fn none_given() -> Error {
+    Error::new(ErrorCode::InvalidArgument, "events: at least one")
+}
+
+fn ends_with_its_call() -> Error {
+    Error::new(ErrorCode::InvalidArgument, "close: the stream of a call ends with the call")
 }
 
 /// Whether an event fits into its stored form.

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3];
+const STEPS: &[&str] = &[V1, V2, V3, V4];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -144,6 +144,17 @@ const V3: &str = "
     ALTER TABLE deliveries ADD COLUMN outlet TEXT;              -- NULL: any worker can make its attempts
     ALTER TABLE deliveries ADD COLUMN outlet_until INTEGER;     -- from then on any worker may take it
     CREATE INDEX deliveries_outlet ON deliveries (outlet, due) WHERE queue = 3;
+";
+
+/// Keys of appends that are made once.
+const V4: &str = "
+    CREATE TABLE append_keys (
+        stream INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        first_seq INTEGER NOT NULL, -- of the first event that was appended with it, and with which it goes
+        PRIMARY KEY (stream, key)
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX append_keys_seq ON append_keys (stream, first_seq);
 ";
 
 /// What stands in a database file.

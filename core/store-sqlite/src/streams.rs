@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use tidings_proto::stream::{MAX_SEQ, StreamId};
 use tidings_proto::time::StoreMillis;
 use tidings_store::{AppendShared, Chunk, ChunkBuilder, Claimed, Done, Refused, StreamKey, WorkerId};
@@ -234,6 +234,30 @@ impl Tx<'_> {
         }
         known.advance(&mut self.streams.dirty, next_seq, bytes, append.close.then_some(append.now));
         Ok(Done::Appended { stream: id, epoch: known.row.epoch, claim: known.row.claim, first_seq })
+    }
+
+    pub(crate) fn append_once(&mut self, once: &str, append: &AppendShared) -> Result<Done, Fail> {
+        if let Some(known) = self.streams.table.by_key(self.conn, &append.key)? {
+            let row = &known.row;
+            // What is evicted is taken away a little later than it is gone.
+            let found = self
+                .conn
+                .prepare_cached("SELECT first_seq FROM append_keys WHERE stream = ?1 AND key = ?2 AND first_seq >= ?3")?
+                .query_row((row.n, once, int(row.earliest)), |found| rows::count(found, 0))
+                .optional()?;
+            if let Some(first_seq) = found {
+                return Ok(Done::Appended { stream: row.id, epoch: row.epoch, claim: row.claim, first_seq });
+            }
+        }
+        let done = self.append_shared(append)?;
+        if let Done::Appended { stream, first_seq, .. } = done
+            && let Some(known) = self.streams.table.by_id(self.conn, stream)?
+        {
+            self.conn
+                .prepare_cached("INSERT OR REPLACE INTO append_keys (stream, key, first_seq) VALUES (?1, ?2, ?3)")?
+                .execute((known.row.n, once, int(first_seq)))?;
+        }
+        Ok(done)
     }
 
     /// Makes a stream with claim 1, one writer's or everybody's.

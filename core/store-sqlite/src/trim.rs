@@ -106,6 +106,7 @@ impl Tx<'_> {
                 break;
             }
             self.conn.prepare_cached("DELETE FROM claims WHERE stream = ?1")?.execute([stream.n])?;
+            self.conn.prepare_cached("DELETE FROM append_keys WHERE stream = ?1")?.execute([stream.n])?;
             self.conn.prepare_cached("DELETE FROM streams WHERE n = ?1")?.execute([stream.n])?;
             self.sweep.touched.remove(&stream.n);
             work.left -= 1;
@@ -248,6 +249,9 @@ impl Tx<'_> {
             int(reached),
             int(stream.bytes.saturating_sub(bytes)),
         ))?;
+        self.conn
+            .prepare_cached("DELETE FROM append_keys WHERE stream = ?1 AND first_seq < ?2")?
+            .execute((stream.n, int(reached)))?;
         work.left -= gone;
         work.events += reached - stream.earliest;
         Ok(reached)

@@ -324,6 +324,7 @@ impl Tx<'_> {
             Op::Claim { new_id, key, worker } => self.claim(*new_id, key, *worker),
             Op::Append { stream, claim, chunks, close, now } => self.append(*stream, *claim, chunks, *close, *now),
             Op::AppendShared(append) => self.append_shared(append),
+            Op::AppendOnce { once, append } => self.append_once(once, append),
             Op::BeginCall(record) => self.begin_call(record),
             Op::EndCall { id, outcome, at, payload } => self.end_call(*id, outcome, *at, payload.as_deref()),
             Op::BecomeTask { call, terms } => self.become_task(*call, *terms),

@@ -79,6 +79,15 @@ pub enum Op {
     /// Appends events numbered here, creating the stream if it is new. On an owned stream it takes a shared claim first,
     /// which fences the writer. Refused: `Closed`. Answers `Done::Appended`.
     AppendShared(AppendShared),
+    /// The same, once: a key that an earlier append of this stream named is answered as that one was, and nothing is
+    /// appended, also when the stream is closed by now. At least one event. A stream knows a key as long as it retains the
+    /// first event that was appended with it. Refused: `Closed`. Answers `Done::Appended`.
+    AppendOnce {
+        /// The key, of this stream only.
+        once: String,
+        /// What is appended with it.
+        append: AppendShared,
+    },
     /// Records a call that runs: `outcome`, `ended_at` and `task.end` are not looked at. Refused: `Exists`. Answers `Done::Nothing`.
     BeginCall(Box<CallRecord>),
     /// Ends a call that has not ended; clears its timers. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.

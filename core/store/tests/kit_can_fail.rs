@@ -70,6 +70,7 @@ const FAULTS: &[(Fault, &[&str])] = &[
     ),
     (Fault::KeepsTimers, &["an_outcome_clears_its_timers", RANDOM]),
     (Fault::ForgetsClaims, &["the_first_number_of_each_claim_is_kept", RANDOM]),
+    (Fault::ForgetsKeys, &["an_append_with_a_key_is_made_once", "a_closed_stream_knows_its_keys", RANDOM]),
     (Fault::IgnoresClose, &["a_closed_store_says_so"]),
     (Fault::ClaimsToBeShared, &["handles_see_each_others_commits", "leases_hold_between_handles"]),
     (Fault::ClaimsToBeDurable, &["everything_is_there_after_a_close", "numbers_go_on_where_they_were"]),

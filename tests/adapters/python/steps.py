@@ -188,7 +188,13 @@ class Stage:
 
     async def stream_append(self, given: Given) -> Given:
         stream = self.open_hub.stream(given["scope"], given["name"])
-        return {"first": await stream.append(given["payloads"], type=given.get("type", "message"))}
+        first = await stream.append(
+            given["payloads"],
+            type=given.get("type", "message"),
+            close=given.get("close", False),
+            key=given.get("key"),
+        )
+        return {"first": first}
 
     async def stream_close(self, given: Given) -> Given:
         await self.open_hub.stream(given["scope"], given["name"]).close()

@@ -7,11 +7,15 @@
 mod cursor;
 mod gap;
 mod id;
+mod identity;
+mod line;
 mod retention;
 
 pub use cursor::{Cursor, CursorPrefix, MalformedCursor};
 pub use gap::{Gap, GapReason, Resume, StreamView, check, check_bare};
 pub use id::{MalformedId, StreamId, decode_id, encode_id};
+pub use identity::{IDENTITY_MEMBERS, IdentityFault, MAX_IDENTITY_BYTES, identity_json};
+pub use line::{event_line, gap_line};
 pub use retention::{ChunkView, Retention, first_kept};
 
 /// The largest sequence number: what a JSON number holds exactly in every language (2^53 − 1).

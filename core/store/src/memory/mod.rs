@@ -2,6 +2,7 @@
 
 mod calls;
 mod deliveries;
+mod keys;
 mod streams;
 mod trim;
 mod workers;
@@ -100,6 +101,10 @@ impl State {
             Op::AppendShared(append) => {
                 self.clock.saw(append.now);
                 self.streams.append_shared(append, undo)
+            }
+            Op::AppendOnce { once, append } => {
+                self.clock.saw(append.now);
+                self.streams.append_once(once, append, undo)
             }
             Op::BeginCall(record) => self.calls.begin(record, undo),
             Op::EndCall { id, outcome, at, payload } => {

@@ -1,10 +1,12 @@
 //! Streams: claims, numbering, chunks.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use tidings_proto::stream::{ChunkView, Retention, StreamId, first_kept};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
+use super::keys::Keys;
 use super::workers::Workers;
 use crate::chunk::{Chunk, ChunkBuilder};
 use crate::commit::{AppendShared, Claimed, CommitError, Done, Refused};
@@ -33,6 +35,8 @@ pub(super) struct Stream {
     earliest: u64,
     /// What `chunks` weigh.
     bytes: u64,
+    /// Keys of appends that are made once; few streams have some.
+    keys: Option<Box<Keys>>,
 }
 
 /// What appending, claiming and closing change.
@@ -50,7 +54,7 @@ pub(super) enum Undo {
     /// Its head moved; how many claims and chunks it had.
     Moved { id: StreamId, head: Head, claims: usize, chunks: usize },
     /// Chunks were dropped from its front.
-    Evicted { id: StreamId, earliest: u64, chunks: Vec<Chunk> },
+    Evicted { id: StreamId, earliest: u64, chunks: Vec<Chunk>, keys: Vec<(u64, Arc<str>)> },
     /// It was removed.
     Removed(Box<Stream>),
 }
@@ -64,7 +68,7 @@ impl From<Undo> for super::Undo {
 impl Stream {
     fn new(id: StreamId, key: StreamKey, owner: Option<WorkerId>) -> Self {
         let head = Head { owner, next_seq: 0, closed_at: None };
-        Self { id, key, head, claims: vec![0], chunks: VecDeque::new(), earliest: 0, bytes: 0 }
+        Self { id, key, head, claims: vec![0], chunks: VecDeque::new(), earliest: 0, bytes: 0, keys: None }
     }
 
     /// The number of the newest claim. Claims number from 1.
@@ -249,6 +253,26 @@ impl Streams {
         Ok(Done::Appended { stream: stream.id, epoch: EPOCH, claim: stream.claim(), first_seq })
     }
 
+    pub(super) fn append_once(
+        &mut self,
+        once: &str,
+        append: &AppendShared,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        if let Some(stream) = self.by_key(&append.key)
+            && let Some(first_seq) = stream.keys.as_ref().and_then(|keys| keys.find(once))
+        {
+            return Ok(Done::Appended { stream: stream.id, epoch: EPOCH, claim: stream.claim(), first_seq });
+        }
+        let done = self.append_shared(append, undo)?;
+        if let Done::Appended { first_seq, .. } = done
+            && let Some(stream) = self.by_key_mut(&append.key)
+        {
+            stream.keys.get_or_insert_default().add(once, first_seq);
+        }
+        Ok(done)
+    }
+
     /// Up to `limit` ids of streams after `after`, in the order of ids.
     pub(super) fn ids_after(&self, after: Option<StreamId>, limit: usize) -> Vec<StreamId> {
         use std::ops::Bound::{Excluded, Unbounded};
@@ -283,7 +307,8 @@ impl Streams {
             let whole = stream.chunks.partition_point(|chunk| chunk.end() <= keep);
             let chunks: Vec<_> = stream.chunks.drain(..whole).collect();
             stream.bytes -= chunks.iter().map(Chunk::weight).sum::<u64>();
-            undo.push(Undo::Evicted { id, earliest: stream.earliest, chunks }.into());
+            let keys = stream.keys.as_mut().map(|keys| keys.evict(keep)).unwrap_or_default();
+            undo.push(Undo::Evicted { id, earliest: stream.earliest, chunks, keys }.into());
             stream.earliest = keep;
         }
         gone
@@ -301,14 +326,20 @@ impl Streams {
             Undo::Created(id) => self.remove(id, &mut Vec::new()),
             Undo::Moved { id, head, claims, chunks } => {
                 if let Some(stream) = self.by_id.get_mut(&id) {
+                    if let Some(keys) = &mut stream.keys {
+                        keys.take_back(head.next_seq);
+                    }
                     stream.head = head;
                     stream.claims.truncate(claims);
                     stream.bytes -= stream.chunks.range(chunks..).map(Chunk::weight).sum::<u64>();
                     stream.chunks.truncate(chunks);
                 }
             }
-            Undo::Evicted { id, earliest, chunks } => {
+            Undo::Evicted { id, earliest, chunks, keys: gone } => {
                 if let Some(stream) = self.by_id.get_mut(&id) {
+                    if let Some(keys) = &mut stream.keys {
+                        keys.bring_back(gone);
+                    }
                     stream.earliest = earliest;
                     stream.bytes += chunks.iter().map(Chunk::weight).sum::<u64>();
                     for chunk in chunks.into_iter().rev() {

@@ -33,6 +33,13 @@ macro_rules! __store_cases {
                 shared::a_shared_append_fences_the_writer_and_goes_on_at_the_head
                 shared::a_shared_append_may_close
                 shared::a_shared_append_of_nothing_creates_the_stream
+                keys::an_append_with_a_key_is_made_once
+                keys::a_key_is_of_one_stream
+                keys::a_repeated_key_fences_and_creates_nothing
+                keys::a_closed_stream_knows_its_keys
+                keys::keys_of_one_group_are_seen_by_each_other
+                keys::a_refused_commit_leaves_no_key
+                keys::a_key_goes_with_its_event
                 commits::nothing_to_do_is_done
                 commits::commits_of_a_group_see_those_before_them
                 commits::operations_of_a_commit_see_those_before_them
@@ -115,11 +122,13 @@ macro_rules! __store_cases {
                 handles::handles_of_one_boot_share_the_timeline
                 handles::closing_one_handle_leaves_the_other
                 handles::shared_appends_of_two_handles_interleave
+                handles::a_key_holds_between_handles
             }
             durable {
                 durable::everything_is_there_after_a_close
                 durable::everything_is_there_without_a_close
                 durable::numbers_go_on_where_they_were
+                durable::keys_are_there_after_a_close
                 durable::evicted_events_stay_gone_and_the_head_stays
                 durable::the_timeline_goes_on
                 durable::both_durabilities_are_there_after_a_close

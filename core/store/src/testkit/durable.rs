@@ -4,7 +4,8 @@ use tidings_proto::stream::Retention;
 
 use super::fixtures::{
     FAR, NOW, Slot, W1, W2, World, append, begin, call_id, chunk, claim, create, done, end, enqueue, heartbeat, info,
-    key, lease_one, payloads, record, refused, retained, settle, settle_op, shared, shared_and_close, stream_id, timer,
+    key, lease_one, once, payloads, record, refused, retained, settle, settle_op, shared, shared_and_close, stream_id,
+    timer,
 };
 use super::{Harness, Make};
 use crate::chunk::Chunk;
@@ -74,6 +75,16 @@ pub(super) fn numbers_go_on_where_they_were(make: Make<'_>) {
         assert!(token.is_none_or(|token| leased.token > token), "tokens go on rising");
         assert_eq!(leased.attempts, round);
         token = Some(leased.token);
+        store.close().expect("closes");
+    }
+}
+
+pub(super) fn keys_are_there_after_a_close(make: Make<'_>) {
+    let place = make();
+    for round in 0..3 {
+        let store = place.open();
+        assert_eq!(super::keys::appended(&*store, once(stream_id(1), &key("a"), "k", &["0"])), 0, "round {round}");
+        assert_eq!(payloads(&*store, stream_id(1)), ["0"]);
         store.close().expect("closes");
     }
 }

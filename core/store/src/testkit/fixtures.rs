@@ -122,6 +122,22 @@ pub(super) fn shared_and_close(new_id: StreamId, key: &StreamKey, payloads: &[&s
     Op::AppendShared(AppendShared { key: key.clone(), new_id, events, close: true, now })
 }
 
+pub(super) fn once(new_id: StreamId, key: &StreamKey, once: &str, payloads: &[&str]) -> Op {
+    once_of(shared(new_id, key, payloads), once)
+}
+
+pub(super) fn once_and_close(new_id: StreamId, key: &StreamKey, once: &str, payloads: &[&str], now: StoreMillis) -> Op {
+    once_of(shared_and_close(new_id, key, payloads, now), once)
+}
+
+/// A shared append, made once.
+fn once_of(op: Op, once: &str) -> Op {
+    match op {
+        Op::AppendShared(append) => Op::AppendOnce { once: once.to_owned(), append },
+        other => other,
+    }
+}
+
 pub(super) fn record(id: CallId, worker: WorkerId) -> CallRecord {
     CallRecord {
         id,

@@ -5,7 +5,7 @@ use tidings_proto::stream::StreamId;
 use super::Make;
 use super::fixtures::{
     FAR, NOW, W1, W2, World, append, begin, call_id, chunk, claim, create, done, end, enqueue, heartbeat, info, key,
-    lease, lease_one, outcome, payloads, refused, settle, settle_op, shared, stream_id,
+    lease, lease_one, once, outcome, payloads, refused, settle, settle_op, shared, stream_id,
 };
 use crate::commit::{Done, Op, Refused};
 use crate::record::DeliveryState;
@@ -118,6 +118,17 @@ pub(super) fn closing_one_handle_leaves_the_other(make: Make<'_>) {
     done(&*two, [shared(stream_id(1), &key("a"), &["1"])]);
     assert_eq!(payloads(&*two, stream_id(1)), ["0", "1"]);
     assert_eq!(payloads(&*place.open(), stream_id(1)), ["0", "1"]);
+}
+
+pub(super) fn a_key_holds_between_handles(make: Make<'_>) {
+    let place = make();
+    let (one, two) = (place.open(), place.open());
+    for store in [&one, &two, &one] {
+        assert_eq!(super::keys::appended(&**store, once(stream_id(1), &key("a"), "k", &["0"])), 0);
+    }
+    assert_eq!(super::keys::appended(&*two, once(stream_id(1), &key("a"), "l", &["1"])), 1);
+    assert_eq!(super::keys::appended(&*one, once(stream_id(1), &key("a"), "l", &["1"])), 1);
+    assert_eq!(payloads(&*one, stream_id(1)), ["0", "1"]);
 }
 
 /// Two writers at once: every event gets one number, none twice, none missing, each writer's own in its order.

@@ -39,6 +39,7 @@ mod deliveries;
 mod durable;
 mod fixtures;
 mod handles;
+mod keys;
 mod model;
 mod outlets;
 mod property;

@@ -36,6 +36,8 @@ pub(super) struct Stream {
     pub(super) slots: Vec<Slot>,
     pub(super) earliest: u64,
     pub(super) closed_at: Option<StoreMillis>,
+    /// Every key of an append that was made once, and its first number.
+    keys: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -207,6 +209,21 @@ impl Model {
                 stream.closed_at = close.then_some(*now);
                 Ok(Done::Nothing)
             }
+            Op::AppendOnce { once, append } => {
+                if let Some(stream) = self.stream(&append.key)
+                    && let Some((_, first_seq)) =
+                        stream.keys.iter().find(|(key, seq)| key == once && *seq >= stream.earliest)
+                {
+                    let (claim, first_seq) = (stream.claim(), *first_seq);
+                    return Ok(Done::Appended { stream: stream.id, epoch: 0, claim, first_seq });
+                }
+                let done = self.apply(&Op::AppendShared(append.clone()))?;
+                if let Done::Appended { stream, first_seq, .. } = done {
+                    let stream = self.streams.iter_mut().find(|found| found.id == stream).expect("appended to");
+                    stream.keys.push((once.clone(), first_seq));
+                }
+                Ok(done)
+            }
             Op::AppendShared(append) => {
                 if self.stream(&append.key).is_none() {
                     self.add_stream(append.new_id, &append.key, None);
@@ -284,8 +301,8 @@ impl Model {
     }
 
     fn add_stream(&mut self, id: StreamId, key: &StreamKey, owner: Option<WorkerId>) {
-        let (claims, slots) = (vec![0], Vec::new());
-        self.streams.push(Stream { id, key: key.clone(), owner, claims, slots, earliest: 0, closed_at: None });
+        let (claims, slots, keys) = (vec![0], Vec::new(), Vec::new());
+        self.streams.push(Stream { id, key: key.clone(), owner, claims, slots, earliest: 0, closed_at: None, keys });
     }
 
     fn running(&mut self, id: crate::CallId) -> Result<&mut Call, Refused> {

@@ -36,6 +36,7 @@ pub(super) enum Step {
     Claim { key: u8, worker: u8 },
     Append { key: u8, claim: Aim, number: Aim, chunks: Vec<u8>, close: bool },
     AppendShared { key: u8, events: u8, close: bool },
+    AppendOnce { key: u8, once: u8, events: u8, close: bool },
     Begin { again: Option<u8>, worker: u8 },
     End { call: u8 },
     BecomeTask { call: u8, bound: bool },
@@ -110,7 +111,10 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (key.clone(), worker.clone()).prop_map(|(key, worker)| Step::Claim { key, worker }),
         6 => (key.clone(), aim(), aim(), vec(0..4_u8, 0..3), seldom())
             .prop_map(|(key, claim, number, chunks, close)| Step::Append { key, claim, number, chunks, close }),
-        3 => (key, 0..4_u8, seldom()).prop_map(|(key, events, close)| Step::AppendShared { key, events, close }),
+        3 => (key.clone(), 0..4_u8, seldom())
+            .prop_map(|(key, events, close)| Step::AppendShared { key, events, close }),
+        3 => (key, 0..4_u8, 1..4_u8, seldom())
+            .prop_map(|(key, once, events, close)| Step::AppendOnce { key, once, events, close }),
         2 => (again(), worker.clone()).prop_map(|(again, worker)| Step::Begin { again, worker }),
         2 => any::<u8>().prop_map(|call| Step::End { call }),
         2 => (any::<u8>(), any::<bool>()).prop_map(|(call, bound)| Step::BecomeTask { call, bound }),
@@ -206,10 +210,9 @@ pub(super) fn resolve(step: &Step, model: &Model, clock: &mut Clock) -> Op {
             let claim = u32::try_from(claim.number(newest.into())).unwrap_or(u32::MAX);
             Op::Append { stream: id, claim, chunks: packed, close: *close, now }
         }
-        Step::AppendShared { key: k, events, close } => {
-            let events = (0..*events).map(|n| new_event(&format!("{n}.0"))).collect();
-            let (key, new_id) = (key(*k), StreamId(clock.id()));
-            Op::AppendShared(AppendShared { key, new_id, events, close: *close, now })
+        Step::AppendShared { key: k, events, close } => Op::AppendShared(append_shared(*k, *events, *close, clock)),
+        Step::AppendOnce { key: k, once, events, close } => {
+            Op::AppendOnce { once: format!("key {once}"), append: append_shared(*k, *events, *close, clock) }
         }
         Step::Begin { again, worker: w } => {
             let again = again.and_then(|n| pick(&model.calls, n)).map(|call| call.record.id);
@@ -255,6 +258,11 @@ pub(super) fn resolve(step: &Step, model: &Model, clock: &mut Clock) -> Op {
         Step::Heartbeat { worker: w, secs } => Op::Heartbeat { worker: worker(*w), until: clock.end(*secs) },
         Step::Leave { worker: w } => Op::Leave { worker: worker(*w) },
     }
+}
+
+fn append_shared(k: u8, events: u8, close: bool, clock: &mut Clock) -> AppendShared {
+    let events = (0..events).map(|n| new_event(&format!("{n}.0"))).collect();
+    AppendShared { key: key(k), new_id: StreamId(clock.id()), events, close, now: clock.now }
 }
 
 fn call_of(model: &Model, n: u8) -> CallId {

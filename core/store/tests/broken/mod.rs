@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     KeepsTimers,
     /// Forgets where claims began.
     ForgetsClaims,
+    /// Appends with a key as without.
+    ForgetsKeys,
     /// Works on after it was closed.
     IgnoresClose,
     /// Says it is shared, and is not.
@@ -128,6 +130,7 @@ impl Broken {
                 settle.token = locked(&self.tokens).get(&settle.id).copied().unwrap_or_default();
             }
             (Fault::JoinsKeys, Op::Create { key, .. } | Op::Claim { key, .. }) => *key = joined(key),
+            (Fault::ForgetsKeys, Op::AppendOnce { append, .. }) => return Op::AppendShared(append.clone()),
             (Fault::JoinsKeys, Op::AppendShared(append)) => append.key = joined(&append.key),
             (Fault::NormalisesPayloads, Op::AppendShared(append)) => {
                 for event in &mut append.events {

@@ -185,7 +185,13 @@ impl Stage {
             identity: None,
         };
         let events = given.texts("payloads")?.iter().map(event).collect();
-        let first = wait(self.stream(given)?.append(events, Durability::Process))?;
+        let (stream, durability) = (self.stream(given)?, Durability::Process);
+        let close = given.has("close") && given.bool("close")?;
+        let first = match given.maybe_text("key")? {
+            Some(key) => wait(stream.append_once(key, events, close, durability))?,
+            None if close => wait(stream.append_and_close(events, durability))?,
+            None => wait(stream.append(events, durability))?,
+        };
         Ok(json!({"first": first}))
     }
 

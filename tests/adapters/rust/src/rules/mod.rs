@@ -27,6 +27,7 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "cursor.parse" => stream::cursor_parse(given),
         "gap.cursor" => stream::gap_cursor(given),
         "gap.after" => stream::gap_after(given),
+        "stream.line" => stream::line(given),
         "retention.first_kept" => stream::first_kept(given),
         "retention.expired" => stream::expired(given),
         "config.check" => config::check(given),

@@ -26,6 +26,14 @@ pub(super) fn cursor_parse(given: Given<'_>) -> Answer {
     })
 }
 
+pub(super) fn line(given: Given<'_>) -> Answer {
+    let identity = if given.has("identity") { Some(given.bytes("identity")?) } else { None };
+    let (kind, payload) = (given.text("type")?, given.bytes("payload")?);
+    let line = stream::event_line(given.num("seq")?, kind, given.num("time")?, identity.as_deref(), &payload);
+    let line = String::from_utf8(line).map_err(|error| error.to_string())?;
+    Ok(json!({"line": line.strip_suffix('\n').ok_or("no line break")?}))
+}
+
 fn view(given: Given<'_>) -> Result<StreamView, String> {
     let given = given.at("stream");
     Ok(StreamView {
