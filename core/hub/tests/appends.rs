@@ -171,7 +171,7 @@ fn a_stream_is_exported_as_lines() {
         "{\"seq\":2,\"type\":\"message\",\"time\":7,\"payloadBytes\":\"bm8ganNvbg==\"}\n",
     );
     assert_eq!(lines(&stream, After::Earliest), all);
-    assert_eq!(lines(&stream, After::Seq(1)), all.split_inclusive('\n').last().expect("a line"));
+    assert_eq!(lines(&stream, After::Seq(1)), all.split_inclusive('\n').next_back().expect("a line"));
     assert_eq!(lines(&stream, After::Seq(2)), "");
     assert_eq!(code(stream.export(After::Seq(3))), ErrorCode::Ahead);
 
