@@ -70,7 +70,7 @@ use crate::error::Fail;
 use crate::open::Place;
 use crate::read::Readers;
 use crate::seal::Sealer;
-use crate::workers::Workers;
+use crate::workers::{Lock, Workers};
 use crate::writer::Writer;
 
 pub use crate::fork::{after_fork, before_fork};
@@ -226,7 +226,7 @@ impl SqliteStore {
             identity,
         };
         let writer = Writer::open(&core)?;
-        core.workers.sweep(&|worker| has_row(writer.connection(), worker));
+        core.workers.sweep(&|worker| stays(writer.connection(), &core.workers, worker));
         let inner =
             Arc::new(Inner { core, writer: Mutex::new(writer), readers: Readers::default(), watch: Mutex::default() });
         fork::register(&inner);
@@ -293,9 +293,13 @@ fn prepare(place: &Place, secret_key: Option<[u8; 32]>, busy_timeout: Duration) 
     Ok(sealer)
 }
 
-/// When in doubt, a worker has a row.
-fn has_row(conn: Option<&Connection>, worker: WorkerId) -> bool {
+/// Whether a worker's lock file has to stay, and when in doubt it does. That of a worker whose process died goes, and its row
+/// before it, without which it is as gone as with it: a server that is restarted again and again leaves no more than one.
+fn stays(conn: Option<&Connection>, workers: &Workers, worker: WorkerId) -> bool {
     conn.is_none_or(|conn| {
+        if workers.ask(worker) == Lock::Free {
+            return conn.execute("DELETE FROM workers WHERE uid = ?1", [&worker.0]).is_err();
+        }
         conn.query_row("SELECT count(*) FROM workers WHERE uid = ?1", [&worker.0], |row| row.get(0))
             .map_or(true, |rows: i64| rows > 0)
     })

@@ -198,7 +198,7 @@ impl Workers {
         }
     }
 
-    /// Removes what processes that were killed at a bad moment left: lock files of workers without a row (`known` tells),
+    /// Removes what processes that were killed left: lock files of workers that nobody needs to know (`known` tells),
     /// and drafts of a key file that stands.
     pub(crate) fn sweep(&self, known: &dyn Fn(WorkerId) -> bool) {
         let (Some(dir), Some(name)) = (self.db.parent(), self.db.file_name()) else { return };

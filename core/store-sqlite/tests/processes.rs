@@ -159,6 +159,11 @@ fn opening_removes_what_the_dead_left_and_nothing_of_the_living() {
     drop(open(&db));
     assert_eq!(names(&dir), expected);
     kill(child);
+    // Its process died, so that its file says nothing more than no file; and what it had is as lost as before.
+    let store = open(&db);
+    assert_eq!(names(&dir), expected.iter().copied().filter(|name| !name.contains("-w-")).collect::<Vec<_>>());
+    assert_eq!((lost(&store), owner_gone(&store)), (1, true));
+    assert_eq!(leased(&store, W2, NOW + 1, FAR).len(), 1);
 }
 
 /// Commits groups of three commits: an event each for two streams, a delivery and an event of a third, and says which
