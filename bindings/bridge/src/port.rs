@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::error::{Error, ErrorCode, Result};
 use crate::fork::{Own, lock};
 use crate::pending::{Cancel, Pending, Started};
-use crate::wake::WakeFd;
+use crate::wake::{Wake, WakeFd};
 use crate::{log, orphans};
 
 /// The token that only says: look at the log. No operation has it.
@@ -33,7 +33,7 @@ struct Inner {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    fd: WakeFd,
+    wake: Wake,
     ready: Mutex<Ready>,
 }
 
@@ -63,7 +63,7 @@ enum Slot {
 }
 
 impl Shared {
-    /// Puts a token on the list; the first one since the last drain writes the descriptor.
+    /// Puts a token on the list; the first one since the last drain wakes the loop.
     pub(crate) fn push(&self, token: u64) {
         let mut ready = lock(&self.ready);
         if ready.closed {
@@ -73,7 +73,7 @@ impl Shared {
         let first = ready.tokens.len() == 1;
         drop(ready);
         if first {
-            self.fd.wake();
+            self.wake.wake();
         }
     }
 
@@ -83,17 +83,27 @@ impl Shared {
 }
 
 impl Port {
-    /// A port with no operations.
+    /// A port with no operations, for a loop that watches a descriptor.
     pub fn new() -> Result<Self> {
-        let shared = Arc::new(Shared { fd: WakeFd::new()?, ready: Mutex::default() });
-        log::watch(&shared);
-        Ok(Self { inner: Own::new(Inner { shared, slots: Mutex::default() }) })
+        Ok(Self::waking(Wake::Descriptor(WakeFd::new()?)))
     }
 
-    /// The descriptor that is readable when there is something to [`drain`](Self::drain). Belongs to the port, which
-    /// closes it; the host only waits for it.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.inner.shared.fd.as_fd()
+    /// A port with no operations, for a loop that is woken by `wake`: any thread calls it, once until the next
+    /// [`drain`](Self::drain). It must not block, and must not call back into the port.
+    pub fn with_wake(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::waking(Wake::Call(Box::new(wake)))
+    }
+
+    fn waking(wake: Wake) -> Self {
+        let shared = Arc::new(Shared { wake, ready: Mutex::default() });
+        log::watch(&shared);
+        Self { inner: Own::new(Inner { shared, slots: Mutex::default() }) }
+    }
+
+    /// The descriptor that is readable when there is something to [`drain`](Self::drain); `None` for a port that was
+    /// made [`with_wake`](Self::with_wake). Belongs to the port, which closes it; the host only waits for it.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.shared.wake.descriptor().map(AsFd::as_fd)
     }
 
     /// Lets an operation wait here. The token names it, at this port, for ever; it is never 0.
@@ -117,8 +127,8 @@ impl Port {
     /// [`take`](Self::take) has their answers.
     pub fn drain(&self) -> Vec<u64> {
         let Ok(inner) = self.inner.get() else { return Vec::new() };
-        // In this order: whoever puts a token on the list after it was taken also writes the descriptor again.
-        inner.shared.fd.clear();
+        // In this order: whoever puts a token on the list after it was taken also wakes the loop again.
+        inner.shared.wake.clear();
         let woken = std::mem::take(&mut lock(&inner.shared.ready).tokens);
         woken.into_iter().filter(|token| inner.go_on(*token)).collect()
     }
@@ -161,9 +171,10 @@ impl Port {
         }
     }
 
-    /// Waits in this thread until there is something to drain, at most `timeout`; `false` also when a signal came.
+    /// Waits in this thread until there is something to drain, at most `timeout`; `false` also when a signal came, and for
+    /// a port that was made [`with_wake`](Self::with_wake).
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.inner.is_ours() && self.inner.shared.fd.wait(timeout)
+        self.inner.is_ours() && self.inner.shared.wake.descriptor().is_some_and(|fd| fd.wait(timeout))
     }
 
     /// Cancels what waits and refuses more. The descriptor stays open until the port is dropped.

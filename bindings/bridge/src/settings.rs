@@ -119,6 +119,32 @@ pub fn seconds(name: &str, value: f64) -> Result<Duration> {
     Ok(Duration::from_secs_f64(value))
 }
 
+/// A length of time in whole milliseconds, as hosts give it whose numbers are all floats.
+///
+/// # Errors
+/// `invalid_argument`, naming the argument, when it is negative, not a whole number, or more than 10,000 years.
+pub fn milliseconds(name: &str, value: f64) -> Result<Duration> {
+    const MOST: f64 = 315_576_000_000_000.0;
+    match whole(value) {
+        Some(millis) if value <= MOST => Ok(Duration::from_millis(millis)),
+        _ => Err(Error::argument(name, "must be a whole number of milliseconds, 0 or more")),
+    }
+}
+
+/// A count, size or sequence number, as hosts give it whose numbers are all floats.
+///
+/// # Errors
+/// `invalid_argument`, naming the argument, when it is not a whole number from 0 to 2^53 - 1.
+pub fn whole_number(name: &str, value: f64) -> Result<u64> {
+    whole(value).ok_or_else(|| Error::argument(name, "must be a whole number, 0 to 2^53 - 1"))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range where every one is exact")]
+fn whole(value: f64) -> Option<u64> {
+    const SAFE: f64 = 9_007_199_254_740_991.0;
+    ((0.0..=SAFE).contains(&value) && value.fract() == 0.0).then_some(value as u64)
+}
+
 /// A count or a size.
 ///
 /// # Errors
@@ -228,6 +254,16 @@ mod tests {
         assert_eq!((options.retention.max_bytes, options.retention.after_close_ms), (None, None));
         assert_eq!(options.attempt_timeout, Duration::from_millis(1_500));
         assert_eq!(options.max_body_bytes, 1);
+    }
+
+    #[test]
+    fn whole_numbers_are_checked() {
+        assert_eq!(milliseconds("t", 1_500.0).unwrap(), Duration::from_millis(1_500));
+        assert_eq!(whole_number("n", 9_007_199_254_740_991.0).unwrap(), (1 << 53) - 1);
+        for bad in [-1.0, 0.5, f64::NAN, f64::INFINITY, 9_007_199_254_740_992.0] {
+            assert!(milliseconds("t", bad).unwrap_err().to_string().starts_with("t: "), "{bad}");
+            assert!(whole_number("n", bad).unwrap_err().to_string().starts_with("n: "), "{bad}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The file descriptor that tells a host's event loop to come and drain.
+//! What tells a host's event loop to come and drain: a file descriptor, or a function of the host.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -7,6 +8,47 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorCode};
+
+/// How a port wakes its event loop.
+pub(crate) enum Wake {
+    /// Loops that watch descriptors.
+    Descriptor(WakeFd),
+    /// Loops that do not, as Node's. Called from any thread; it must not block, and must not call back into the port.
+    Call(Box<dyn Fn() + Send + Sync>),
+}
+
+impl Wake {
+    pub(crate) fn wake(&self) {
+        match self {
+            Self::Descriptor(fd) => fd.wake(),
+            Self::Call(call) => call(),
+        }
+    }
+
+    /// Takes the wake back. One by call stands for itself: the host drains once for each.
+    pub(crate) fn clear(&self) {
+        match self {
+            Self::Descriptor(fd) => fd.clear(),
+            Self::Call(_) => {}
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<&WakeFd> {
+        match self {
+            Self::Descriptor(fd) => Some(fd),
+            Self::Call(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Descriptor(_) => "Wake::Descriptor",
+            Self::Call(_) => "Wake::Call",
+        })
+    }
+}
 
 /// An eventfd, or a pipe where there is none. Non-blocking at both ends and closed on exec.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ impl Port {
 
     /// The descriptor that is readable when there is something to drain.
     fn fileno(&self) -> i32 {
-        self.inner.fd().as_raw_fd()
+        self.inner.fd().expect("it was made with a descriptor").as_raw_fd()
     }
 
     /// Lets an operation wait here; answers its token.

@@ -1,0 +1,238 @@
+/** The hub: the entry point. */
+import { isMainThread } from "node:worker_threads";
+
+import { Call } from "./call";
+import { entry } from "./errors";
+import { flushLog } from "./log";
+import { native, type NativeBegin, type NativeHub } from "./native";
+import { attend, wait } from "./port";
+import { Stream, Writer, type Payload } from "./stream";
+import { Tail } from "./tail";
+
+/** What each stream keeps; what is absent sets no limit. */
+export interface Retention {
+  maxEvents?: number;
+  maxBytes?: number;
+  /** Since the append. */
+  maxAgeMs?: number;
+  /** Since the close. */
+  afterCloseMs?: number;
+}
+
+/** Options of a hub. */
+export interface HubOptions {
+  /** Blocks of addresses (CIDR) that webhooks may go to although they are not public. */
+  allowNetworks?: string[];
+  /** Host names that the operator vouches for. */
+  allowHosts?: string[];
+  /** Accepts `http` endpoints too; for development and private networks. */
+  allowHttp?: boolean;
+  /** Ports besides 443. */
+  allowPorts?: number[];
+  /** `whsec_…`: signs webhooks whose route brings no secret. */
+  defaultSecret?: string;
+  /** Refuses routes whose webhooks would go unsigned. */
+  requireSecret?: boolean;
+  /** What becomes of a firing that no route can carry: `drop` it, or `annotate` the tool's result. */
+  undeliverable?: "drop" | "annotate";
+  /** 32 bytes that seal secrets at rest. Without it a key file beside the database does. */
+  secretKey?: Uint8Array;
+  /** What each stream keeps. */
+  retention?: Retention;
+  /** Names that a route's headers may have besides `authorization` and `x-*`. */
+  headerNames?: string[];
+  /** One webhook attempt, from name lookup to response (default 10,000). */
+  attemptTimeoutMs?: number;
+  /** A process that was not heard of for so long is taken for dead (default 15,000). */
+  workerLeaseMs?: number;
+  /** A webhook body of more carries the truncated form of the outcome (default 256 KiB). */
+  maxBodyBytes?: number;
+  /** Events that may wait for the store in memory (default 64 MiB). */
+  bufferBytes?: number;
+}
+
+/** A tool call that asks to be watched. */
+export interface BeginCall {
+  /** The raw JSON text of `notificationConfig`, if the request has one. */
+  config?: Payload | undefined;
+  /** The route types that this server offers; `["webhook"]` without. */
+  routeTypes?: string[];
+  /** Who asks. */
+  principal: string;
+  /** The MCP session, where there is one. */
+  session?: string | undefined;
+  /** The JSON-RPC id of the request, whose type counts. */
+  requestId: string | number | bigint;
+  /** The tool's name. */
+  tool: string;
+  /** The server's limit, which the config may only lower. */
+  timeoutMs?: number | undefined;
+  /** The call is a task from the start, see `Call.becomeTask`. */
+  taskTtlMs?: number | undefined;
+  taskBound?: boolean;
+}
+
+/** A task as it was when it was asked for. */
+export interface Task {
+  readonly status: "working" | "completed" | "failed" | "cancelled";
+  /** SEP-2663's `DetailedTask`, as JSON text. */
+  readonly json: string;
+  /** The scope of the stream of its events. */
+  readonly scope: string;
+  /** The stream's name there. */
+  readonly name: string;
+}
+
+/** One delivery, for people. It holds no body, address or secret. */
+export interface Delivery {
+  readonly id: string;
+  /** The firing's id: the `webhook-id`, the same on every attempt and route. */
+  readonly eventId: string;
+  readonly callId?: string;
+  readonly principal: string;
+  readonly trigger: string;
+  readonly route: string;
+  readonly state: "pending" | "leased" | "retrying" | "delivered" | "dead" | "expired" | "superseded";
+  /** Attempts begun. */
+  readonly attempts: number;
+  /** The category of the last failure, never the receiver's own text. */
+  readonly lastError?: string;
+}
+
+/** What a hub has done and holds, at one moment. */
+export interface Stats {
+  /** Groups committed by this process. */
+  readonly groups: number;
+  /** Events of this process's writers committed. */
+  readonly events: number;
+  /** Events given up while the store was down. */
+  readonly lost: number;
+  /** Events dropped because another writer had claimed the stream or it was closed. */
+  readonly refused: number;
+  /** Groups that failed. */
+  readonly failures: number;
+  /** The last group failed: events wait in memory. */
+  readonly failing: boolean;
+}
+
+/** A request id as JSON text. */
+function json(id: string | number | bigint): string {
+  return typeof id === "bigint" ? id.toString() : JSON.stringify(id);
+}
+
+let exitHooked = false;
+
+/** The end of the process waits for what is buffered, at most two seconds. A worker's end closes what the worker made. */
+function hookExit(): void {
+  if (exitHooked || !isMainThread) return;
+  exitHooked = true;
+  process.on("exit", () => {
+    native.closeAll(2_000);
+    flushLog();
+  });
+}
+
+/**
+ * The entry point: one store, and the threads that work for it. Cheap to make; the store is opened at first use.
+ *
+ * An open hub does not keep the process alive; what somebody awaits does. At the process's end it is closed, which takes at
+ * most two seconds.
+ */
+export class Hub implements AsyncDisposable {
+  readonly #native: NativeHub;
+  readonly url: string;
+
+  /**
+   * @param url `memory:`, `sqlite:PATH` or `sqlite:///PATH`
+   * @throws InvalidArgumentError, which names the argument and the rule
+   */
+  constructor(url = "sqlite:tidings.db", options: HubOptions = {}) {
+    const { secretKey, ...rest } = options;
+    const settings = secretKey === undefined ? rest : { ...rest, secretKey: Buffer.from(secretKey) };
+    this.#native = entry(() => new native.Hub(url, settings));
+    this.url = url;
+    hookExit();
+    attend();
+  }
+
+  /** Opens the store now, so that what is wrong with it is told here and not at first use. Blocks. */
+  open(): void {
+    entry(() => this.#native.open());
+  }
+
+  /**
+   * A writer of a new stream, at once: the stream comes to be with its first event.
+   *
+   * For keys that nobody else uses. If the key turns out to be taken, the writer is refused, and its events are dropped and
+   * counted; `stream(…).claim()` takes over a stream that is there.
+   */
+  newWriter(scope: string, name: string): Writer {
+    return new Writer(entry(() => this.#native.newWriter(scope, name)));
+  }
+
+  /**
+   * A tail after a cursor, whatever its stream's name, if the stream belongs to `scope`.
+   *
+   * @throws CursorError for a cursor that is malformed, unknown or of another scope
+   */
+  resume(scope: string, cursor: string): Tail {
+    return new Tail(entry(() => this.#native.resume(scope, cursor)));
+  }
+
+  /** The stream of that key. */
+  stream(scope: string, name: string): Stream {
+    return new Stream(
+      entry(() => this.#native.stream(scope, name)),
+      scope,
+      name,
+    );
+  }
+
+  /**
+   * Accepts a tool call that asks to be watched; it is on disk when this resolves.
+   *
+   * @throws ConfigError, which lists the broken rules; nothing runs then
+   */
+  async beginCall(call: BeginCall, options: { signal?: AbortSignal } = {}): Promise<Call> {
+    const { routeTypes = ["webhook"], taskBound = true, requestId, principal, tool, ...optional } = call;
+    const begin: NativeBegin = { routeTypes, taskBound, principal, tool, requestId: json(requestId) };
+    // Absent is not undefined at the extension module.
+    for (const [name, value] of Object.entries(optional)) if (value !== undefined) Object.assign(begin, { [name]: value });
+    if (begin.config instanceof Uint8Array) begin.config = Buffer.from(begin.config);
+    return new Call(await wait(() => this.#native.beginCall(begin), options));
+  }
+
+  /** The task of that id, for the principal who asks. `undefined`: there is none, it is not theirs, or its time is over. */
+  task(id: string, options: { principal: string }): Task | undefined {
+    return entry(() => this.#native.task(id, options.principal)) ?? undefined;
+  }
+
+  /** Ends a task as `cancelled`, in whichever process it runs, unless it has ended; `false` where `task` finds none. */
+  cancelTask(id: string, options: { principal: string }): Promise<boolean> {
+    return wait(() => this.#native.cancelTask(id, options.principal));
+  }
+
+  /** Deliveries of one call or all, in one state or any, oldest first. */
+  deliveries(options: { callId?: string; state?: Delivery["state"]; limit?: number } = {}): Delivery[] {
+    return entry(() => this.#native.deliveries(options.callId, options.state, options.limit ?? 100));
+  }
+
+  /** What the hub has done and holds; all zero before its first use. */
+  stats(): Stats {
+    return entry(() => this.#native.stats());
+  }
+
+  /**
+   * Ends running calls (`failed`, reason `shutdown`), commits what is buffered, closes the store. Takes at most about
+   * `timeoutMs`; `false`: not all was done by then.
+   */
+  async close(timeoutMs = 2_000): Promise<boolean> {
+    const complete = await wait(() => this.#native.close(timeoutMs));
+    flushLog();
+    return complete;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

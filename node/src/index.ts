@@ -1,0 +1,31 @@
+/**
+ * Tidings: MCP servers that keep their word to clients that have gone away.
+ *
+ * @packageDocumentation
+ */
+export { Call, type Ended } from "./call";
+export {
+  AheadError,
+  ClosedError,
+  ConfigError,
+  CongestedError,
+  CursorError,
+  EndedError,
+  type Fault,
+  FencedError,
+  ForkedError,
+  InternalError,
+  InvalidArgumentError,
+  TidingsError,
+  TimedOutError,
+  TooLargeError,
+  UnavailableError,
+  UnsupportedStoreError,
+  WebhookError,
+} from "./errors";
+export { Event, Gap, type Identity, type Page } from "./event";
+export { type BeginCall, type Delivery, Hub, type HubOptions, type Retention, type Stats, type Task } from "./hub";
+export { type LogRecord, setLogger } from "./log";
+export { type After, type Durability, type Payload, Stream, Writer } from "./stream";
+export { Tail } from "./tail";
+export { type HeadersLike, Webhook } from "./webhook";

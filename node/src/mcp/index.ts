@@ -1,0 +1,6 @@
+/**
+ * Tidings in the TypeScript MCP SDKs.
+ *
+ * @packageDocumentation
+ */
+export { eventStore, type SdkEventStore, SessionEventStore, type SessionTransport } from "./event-store";

@@ -1,0 +1,179 @@
+/**
+ * The extension module: what `bindings/node` exports, by the same names and in the same order.
+ *
+ * @internal
+ */
+import { join } from "node:path";
+
+/** An operation that waits at this thread's port. */
+export interface Pending {
+  readonly token: number;
+}
+export type Told<T> = T | Pending;
+
+export interface NativeGap {
+  readonly reason: "evicted" | "regressed" | "lost" | "unknown";
+  readonly earliestSeq?: number;
+  readonly headSeq?: number;
+  readonly cursor: string;
+}
+export interface NativeCursors {
+  after(seq: number): string;
+}
+/** The arrays have one element for each event. */
+export interface NativeBatch {
+  readonly gap?: NativeGap;
+  readonly seqs: Float64Array;
+  readonly times: Float64Array;
+  readonly types: string | string[];
+  readonly payloads: (string | Uint8Array)[];
+  readonly identities?: (string | null | undefined)[];
+  readonly cursors: NativeCursors;
+}
+export interface NativePage {
+  readonly batch: NativeBatch;
+  readonly cursor: string;
+  readonly headSeq?: number;
+  readonly ended: boolean;
+}
+export interface NativeStream {
+  append(payloads: (string | Uint8Array)[], kind: string, durability: string): Told<number>;
+  claim(): Told<NativeWriter>;
+  close(): Told<undefined>;
+  read(after: string | number | null, limit: number): NativePage;
+  tail(after: string | number | null): NativeTail;
+}
+export interface NativeWriter {
+  readonly handle: number;
+  readonly stream: string;
+  cursor(): string;
+  readonly congested: boolean;
+  readonly closed: boolean;
+  close(): void;
+  flush(durability: string): Told<undefined>;
+}
+export interface NativeTail {
+  readonly stream: string;
+  cursor(): string;
+  next(): Told<NativeBatch | null | undefined>;
+  abandoned(): boolean;
+  close(): void;
+}
+export interface NativeEnded {
+  readonly outcome: "completed" | "failed" | "cancelled" | "timeout";
+  readonly reason?: string;
+  readonly ours: boolean;
+  readonly committed: boolean;
+  readonly undelivered?: string;
+}
+export interface NativeCall {
+  readonly id: string;
+  readonly acceptedRoutes: string[];
+  readonly ignoredTriggers: string[];
+  acknowledgement(): string;
+  emit(kind: string, payload: string | Uint8Array): number;
+  becomeTask(ttlMs: number, bound: boolean): Told<boolean>;
+  disconnected(): void;
+  complete(result: string | Uint8Array): Told<NativeEnded>;
+  fail(error: string | Uint8Array | undefined, reason: string | undefined): Told<NativeEnded>;
+  cancel(reason: string | undefined): Told<NativeEnded>;
+  ended(): Told<NativeEnded>;
+}
+export interface NativeBegin {
+  config?: string | Uint8Array;
+  routeTypes: string[];
+  principal: string;
+  session?: string;
+  requestId: string;
+  tool: string;
+  timeoutMs?: number;
+  taskTtlMs?: number;
+  taskBound: boolean;
+}
+export interface NativeTask {
+  readonly status: "working" | "completed" | "failed" | "cancelled";
+  readonly json: string;
+  readonly scope: string;
+  readonly name: string;
+}
+export interface NativeDelivery {
+  readonly id: string;
+  readonly eventId: string;
+  readonly callId?: string;
+  readonly principal: string;
+  readonly trigger: string;
+  readonly route: string;
+  readonly state: "pending" | "leased" | "retrying" | "delivered" | "dead" | "expired" | "superseded";
+  readonly attempts: number;
+  readonly lastError?: string;
+}
+export interface NativeStats {
+  readonly groups: number;
+  readonly events: number;
+  readonly lost: number;
+  readonly refused: number;
+  readonly failures: number;
+  readonly failing: boolean;
+}
+export interface NativeHub {
+  open(): void;
+  newWriter(scope: string, name: string): NativeWriter;
+  resume(scope: string, cursor: string): NativeTail;
+  stream(scope: string, name: string): NativeStream;
+  beginCall(call: NativeBegin): Told<NativeCall>;
+  task(id: string, asker: string): NativeTask | null;
+  cancelTask(id: string, asker: string): Told<boolean>;
+  deliveries(callId: string | undefined, state: string | undefined, limit: number): NativeDelivery[];
+  stats(): NativeStats;
+  close(timeoutMs: number): Told<boolean>;
+}
+export interface NativeWebhook {
+  verify(body: Uint8Array, headers: [string, string][], nowSeconds: number, toleranceSeconds: number): void;
+  sign(id: string, timestampSeconds: number, body: Uint8Array): [string, string][];
+}
+export interface Native {
+  errorTable(): { code: string; retryable: boolean }[];
+  version(): string;
+  openPort(wake: () => void): void;
+  drain(): number[];
+  take(token: number): unknown;
+  cancel(token: number): void;
+  append(handle: number, kind: string, payload: string | Uint8Array, flags: number): string;
+  checkEvent(kind: string, payload: string | Uint8Array): void;
+  closeAll(timeoutMs: number): boolean;
+  logWaits(): boolean;
+  takeLog(): { records: { level: "warning" | "error"; target: string; message: string }[]; dropped: number };
+  Hub: new (url: string, settings: object) => NativeHub;
+  Webhook: new (secrets: string[]) => NativeWebhook;
+}
+
+/** The platform's name, as in scripts/platform.cjs. */
+function platformTriple(): string {
+  const { platform, arch } = process;
+  if (platform === "linux") {
+    const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined;
+    return `linux-${arch}-${report?.header?.glibcVersionRuntime ? "gnu" : "musl"}`;
+  }
+  return platform === "win32" ? `win32-${arch}-msvc` : `${platform}-${arch}`;
+}
+
+function load(): Native {
+  const triple = platformTriple();
+  const tried: unknown[] = [];
+  // Beside the package when it was built here, else the platform's own package, an optional dependency of this one.
+  for (const place of [join(__dirname, "..", "native", `tidings.${triple}.node`), `@tidings/${triple}`]) {
+    try {
+      return require(place) as Native;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw error;
+      tried.push(error);
+    }
+  }
+  throw new Error(
+    `tidings has no extension module for ${triple} here. Install the package with its optional dependencies ` +
+      `(npm install --include=optional), or build it from a checkout: npm run build:native`,
+    { cause: tried },
+  );
+}
+
+export const native: Native = load();
