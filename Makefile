@@ -10,7 +10,7 @@ TEST_ARGS ?=
 RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fmt clean prerequisites test-rust test-python test-conformance check-format check-clippy check-docs \
+.PHONY: help demo test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
 	check-python check-stubs check-licences
 
 help:  ## this list
@@ -21,7 +21,7 @@ demo: prerequisites  ## a server that is cut off and killed, and a client and a 
 	@$(VENV)/python demo
 
 test:  ## every test and check below, with a summary
-	@command -v $(PYTHON) >/dev/null || tools/check-prerequisites --test
+	@command -v $(PYTHON) >/dev/null || tools/check-prerequisites --test --node
 	@$(RUN_TESTS)
 
 test-rust:  ## Rust tests and doc tests
@@ -29,6 +29,9 @@ test-rust:  ## Rust tests and doc tests
 
 test-python:  ## Python tests, of the package and in tests/, and of the MCP adapter on every SDK
 	@$(RUN_TESTS) python-tests python-tests-mcp1 python-tests-fastmcp
+
+test-node:  ## the npm package's tests
+	@$(RUN_TESTS) node-tests
 
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance
@@ -61,7 +64,8 @@ fmt:  ## format Rust and Python
 	$(VENV)/ruff format .
 
 clean:  ## remove everything that was built
-	rm -rf target .cache .pytest_cache .mypy_cache .ruff_cache python/dist python/tidings/_native*.so
+	rm -rf target .cache .pytest_cache .mypy_cache .ruff_cache python/dist python/tidings/_native*.so \
+		node/node_modules node/dist node/native
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:  ## what the machine must have, and how to get what is missing

@@ -37,6 +37,11 @@ def test_conformance_counts_are_in_its_closing_line() -> None:
     assert run_tests.count_conformance(lines[:1]) == run_tests.Count()
 
 
+def test_node_counts_are_its_closing_lines() -> None:
+    lines = ["ok 1 - it", "# tests 9", "# pass 4", "# fail 2", "# cancelled 1", "# skipped 1", "# todo 1", "# pass x"]
+    assert run_tests.count_node(lines) == run_tests.Count(passed=4, failed=3, skipped=2)
+
+
 def test_official_counts_are_in_its_closing_line() -> None:
     lines = ["ok    2025-11-25  ping", "official: 10 passed, 2 failed, 1 skipped", "not official: 9 passed, 9 failed"]
     assert run_tests.count_official(lines) == run_tests.Count(passed=10, failed=2, skipped=1)
