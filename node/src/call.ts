@@ -74,6 +74,15 @@ export class Call {
     entry(() => this.#native.disconnected());
   }
 
+  /**
+   * The client is gone and the call goes on, within limits: at most `calls` of them for whoever they are counted as, each for
+   * `timeMs`. `false`: there is no room, and it ends.
+   */
+  detach(options: { countedAs: string; calls?: number; timeMs?: number }): boolean {
+    const { countedAs, calls = 64, timeMs = 3_600_000 } = options;
+    return entry(() => this.#native.detach(countedAs, calls, timeMs));
+  }
+
   /** The tool returned this result (raw JSON text): `completed`, or `failed` where it says `isError`. */
   async complete(result: Payload): Promise<Ended> {
     return ended(await wait(() => this.#native.complete(result)));

@@ -6,6 +6,7 @@ import { entry } from "./errors";
 import { flushLog } from "./log";
 import { native, type NativeBegin, type NativeHub } from "./native";
 import { attend, wait } from "./port";
+import { type DeliveryHandler, offer, type Registration, type RouteOptions, serve } from "./routes";
 import { Stream, Writer, type Payload } from "./stream";
 import { Tail } from "./tail";
 
@@ -61,6 +62,10 @@ export interface BeginCall {
   principal: string;
   /** The MCP session, where there is one. */
   session?: string | undefined;
+  /** Your own name for the connection of the calling session, where one outlives the request. */
+  peer?: string | undefined;
+  /** The names that routes of type `message` and `callback` may have; none without. */
+  open?: string[];
   /** The JSON-RPC id of the request, whose type counts. */
   requestId: string | number | bigint;
   /** The tool's name. */
@@ -194,8 +199,8 @@ export class Hub implements AsyncDisposable {
    * @throws ConfigError, which lists the broken rules; nothing runs then
    */
   async beginCall(call: BeginCall, options: { signal?: AbortSignal } = {}): Promise<Call> {
-    const { routeTypes = ["webhook"], taskBound = true, requestId, principal, tool, ...optional } = call;
-    const begin: NativeBegin = { routeTypes, taskBound, principal, tool, requestId: json(requestId) };
+    const { routeTypes = ["webhook"], open = [], taskBound = true, requestId, principal, tool, ...optional } = call;
+    const begin: NativeBegin = { routeTypes, open, taskBound, principal, tool, requestId: json(requestId) };
     // Absent is not undefined at the extension module.
     for (const [name, value] of Object.entries(optional)) if (value !== undefined) Object.assign(begin, { [name]: value });
     if (begin.config instanceof Uint8Array) begin.config = Buffer.from(begin.config);
@@ -210,6 +215,36 @@ export class Hub implements AsyncDisposable {
   /** Ends a task as `cancelled`, in whichever process it runs, unless it has ended; `false` where `task` finds none. */
   cancelTask(id: string, options: { principal: string }): Promise<boolean> {
     return wait(() => this.#native.cancelTask(id, options.principal));
+  }
+
+  /** Ends a call as `cancelled`, in whichever process it runs, unless it has ended; `false`: there is none that is theirs. */
+  cancelCall(id: string, options: { principal: string }): Promise<boolean> {
+    return wait(() => this.#native.cancelCall(id, options.principal));
+  }
+
+  /**
+   * Adds a route type of your own, served in this thread from now on: `handler` gets each delivery of routes of type `name`,
+   * whatever their `endpoint`.
+   *
+   * A handler confirms by returning, refuses by returning `false` (the trigger's next route has its turn), and fails by
+   * throwing or by taking longer than `timeoutMs` (tried again, as a webhook would be). At most `limit` deliveries are in its
+   * hands or queued for it; the others wait in the store. It may see a delivery twice, under the same `eventId`.
+   */
+  registerRouteType(name: string, handler: DeliveryHandler, options: RouteOptions = {}): Registration {
+    return serve(entry(() => this.#native.outlet(offer({ routeType: name }, options))), handler);
+  }
+
+  /** A handler for routes of type `callback` with the `endpoint` `name`, where `BeginCall.open` has it. */
+  registerCallback(name: string, handler: DeliveryHandler, options: RouteOptions = {}): Registration {
+    return serve(entry(() => this.#native.outlet(offer({ routeType: "callback", name }, options))), handler);
+  }
+
+  /**
+   * A place for routes of type `message` with the `endpoint` `name`, where `BeginCall.open` has it. The handler gets one
+   * delivery after the other, and sends `delivery.frame()`.
+   */
+  registerSink(name: string, handler: DeliveryHandler, options: RouteOptions = {}): Registration {
+    return serve(entry(() => this.#native.outlet(offer({ routeType: "message", name }, options))), handler, true);
   }
 
   /** Deliveries of one call or all, in one state or any, oldest first. */

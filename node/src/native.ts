@@ -74,6 +74,7 @@ export interface NativeCall {
   emit(kind: string, payload: string | Uint8Array): number;
   becomeTask(ttlMs: number, bound: boolean): Told<boolean>;
   disconnected(): void;
+  detach(countedAs: string, calls: number, timeMs: number): boolean;
   complete(result: string | Uint8Array): Told<NativeEnded>;
   fail(error: string | Uint8Array | undefined, reason: string | undefined): Told<NativeEnded>;
   cancel(reason: string | undefined): Told<NativeEnded>;
@@ -84,6 +85,8 @@ export interface NativeBegin {
   routeTypes: string[];
   principal: string;
   session?: string;
+  peer?: string;
+  open: string[];
   requestId: string;
   tool: string;
   timeoutMs?: number;
@@ -123,9 +126,39 @@ export interface NativeHub {
   beginCall(call: NativeBegin): Told<NativeCall>;
   task(id: string, asker: string): NativeTask | null;
   cancelTask(id: string, asker: string): Told<boolean>;
+  cancelCall(id: string, asker: string): Told<boolean>;
+  outlet(offer: NativeOffer): NativeOutlet;
   deliveries(callId: string | undefined, state: string | undefined, limit: number): NativeDelivery[];
   stats(): NativeStats;
   close(timeoutMs: number): Told<boolean>;
+}
+export interface NativeOffer {
+  routeType: string;
+  name?: string;
+  peer?: string;
+  limit?: number;
+  timeoutMs?: number;
+}
+export interface NativeOutlet {
+  next(): Told<NativeHostDelivery | null>;
+  close(): void;
+}
+export interface NativeHostDelivery {
+  facts(): {
+    readonly id: string;
+    readonly eventId: string;
+    readonly callId?: string;
+    readonly principal: string;
+    readonly trigger: string;
+    readonly route: string;
+    readonly routeType: string;
+    readonly endpoint?: string;
+    readonly attempt: number;
+    readonly body: Uint8Array;
+  };
+  frame(): Uint8Array;
+  confirm(): boolean;
+  refuse(why: string): boolean;
 }
 export interface NativeWebhook {
   verify(body: Uint8Array, headers: [string, string][], nowSeconds: number, toleranceSeconds: number): void;

@@ -83,6 +83,12 @@ impl Call {
         entry("Call.disconnected", || self.inner.disconnected())
     }
 
+    /// The client is gone and the call goes on, within the limits; `false`: there is no room, and it ends.
+    #[napi]
+    pub fn detach(&self, counted_as: String, calls: u32, time_ms: f64) -> Result<bool> {
+        entry("Call.detach", || self.inner.detach(&counted_as, calls, bridge::milliseconds("timeMs", time_ms)?))
+    }
+
     /// The tool returned this result.
     #[napi(ts_return_type = "Ended | Pending")]
     pub fn complete(&self, result: Text) -> Result<Told> {

@@ -6,6 +6,7 @@ use tidings_bridge::{self as bridge, Begin};
 
 use crate::call::{request_id, task_terms};
 use crate::convert::{Result, Text, Told, begin, bytes, entry, number};
+use crate::outlet::{Offer, Outlet};
 use crate::stream::{Stream, Tail, Writer};
 
 /// What each stream keeps.
@@ -101,6 +102,10 @@ pub struct BeginCall {
     pub principal: String,
     /// The MCP session, where there is one.
     pub session: Option<String>,
+    /// The host's own name for the connection of the calling session.
+    pub peer: Option<String>,
+    /// The names that routes of type `message` and `callback` may have.
+    pub open: Vec<String>,
     /// The JSON-RPC id of the request, as JSON text.
     pub request_id: String,
     /// The tool's name.
@@ -162,6 +167,8 @@ impl Hub {
                 route_types: call.route_types,
                 principal: call.principal,
                 session: call.session,
+                peer: call.peer,
+                open: call.open,
                 request_id: request_id(&call.request_id)?,
                 tool: call.tool,
                 timeout,
@@ -186,6 +193,18 @@ impl Hub {
     #[napi(ts_return_type = "boolean | Pending")]
     pub fn cancel_task(&self, id: String, asker: String) -> Result<Told> {
         begin("Hub.cancelTask", || Ok(self.inner.cancel_task(id, asker)))
+    }
+
+    /// Cancels the call of that id.
+    #[napi(ts_return_type = "boolean | Pending")]
+    pub fn cancel_call(&self, id: String, asker: String) -> Result<Told> {
+        begin("Hub.cancelCall", || Ok(self.inner.cancel_call(id, asker)))
+    }
+
+    /// Offers a place that takes deliveries.
+    #[napi]
+    pub fn outlet(&self, offer: Offer) -> Result<Outlet> {
+        entry("Hub.outlet", || self.inner.outlet(offer.plain()?)).map(Outlet::new)
     }
 
     /// Deliveries of one call or all, in one state or any.

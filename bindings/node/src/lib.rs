@@ -15,6 +15,7 @@ mod convert;
 mod event;
 mod hub;
 mod log;
+mod outlet;
 mod port;
 mod stream;
 mod webhook;
