@@ -7,7 +7,7 @@ import { flushLog } from "./log";
 import { native, type NativeBegin, type NativeHub } from "./native";
 import { attend, wait } from "./port";
 import { type DeliveryHandler, offer, type Registration, type RouteOptions, serve } from "./routes";
-import { Stream, Writer, type Payload } from "./stream";
+import { type Durability, type Payload, Stream, Writer } from "./stream";
 import { Tail } from "./tail";
 
 /** What each stream keeps; what is absent sets no limit. */
@@ -250,6 +250,11 @@ export class Hub implements AsyncDisposable {
   /** Deliveries of one call or all, in one state or any, oldest first. */
   deliveries(options: { callId?: string; state?: Delivery["state"]; limit?: number } = {}): Delivery[] {
     return entry(() => this.#native.deliveries(options.callId, options.state, options.limit ?? 100));
+  }
+
+  /** Waits until everything that was appended before is committed; `disk`: until it survives the loss of power. */
+  flush(durability: Durability = "process"): Promise<void> {
+    return wait(() => this.#native.flush(durability));
   }
 
   /** What the hub has done and holds; all zero before its first use. */

@@ -27,6 +27,6 @@ export { Event, Gap, type Identity, type Page } from "./event";
 export { type BeginCall, type Delivery, Hub, type HubOptions, type Retention, type Stats, type Task } from "./hub";
 export { type LogRecord, setLogger } from "./log";
 export { type DeliveryHandler, type HostDelivery, type Registration, type RouteOptions } from "./routes";
-export { type After, type Durability, type Payload, Stream, Writer } from "./stream";
+export { type After, type AppendOptions, type Durability, type Payload, Stream, Writer } from "./stream";
 export { Tail } from "./tail";
 export { type HeadersLike, Webhook } from "./webhook";

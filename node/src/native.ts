@@ -36,8 +36,19 @@ export interface NativePage {
   readonly headSeq?: number;
   readonly ended: boolean;
 }
+export interface NativeAppend {
+  kind: string;
+  durability: string;
+  identity: [string, string][];
+  close: boolean;
+  key?: string;
+}
+export interface NativeExport {
+  lines(): string[] | null;
+}
 export interface NativeStream {
-  append(payloads: (string | Uint8Array)[], kind: string, durability: string): Told<number>;
+  append(payloads: (string | Uint8Array)[], options: NativeAppend): Told<number>;
+  export(after: string | number | null): NativeExport;
   claim(): Told<NativeWriter>;
   close(): Told<undefined>;
   read(after: string | number | null, limit: number): NativePage;
@@ -129,6 +140,7 @@ export interface NativeHub {
   cancelCall(id: string, asker: string): Told<boolean>;
   outlet(offer: NativeOffer): NativeOutlet;
   deliveries(callId: string | undefined, state: string | undefined, limit: number): NativeDelivery[];
+  flush(durability: string): Told<undefined>;
   stats(): NativeStats;
   close(timeoutMs: number): Told<boolean>;
 }
@@ -171,7 +183,13 @@ export interface Native {
   drain(): number[];
   take(token: number): unknown;
   cancel(token: number): void;
-  append(handle: number, kind: string, payload: string | Uint8Array, flags: number): string;
+  append(
+    handle: number,
+    kind: string,
+    payload: string | Uint8Array,
+    flags: number,
+    identity: [string, string][] | undefined,
+  ): string;
   checkEvent(kind: string, payload: string | Uint8Array): void;
   closeAll(timeoutMs: number): boolean;
   logWaits(): boolean;

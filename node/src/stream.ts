@@ -1,6 +1,6 @@
 /** Streams and writers. */
 import { entry } from "./errors";
-import { page, type Page } from "./event";
+import { type Identity, page, type Page } from "./event";
 import { flushLog } from "./log";
 import { native, type NativeStream, type NativeWriter } from "./native";
 import { wait } from "./port";
@@ -17,6 +17,23 @@ export type After = string | number | undefined;
 
 const CLOSE = 1;
 const GIVE_UP = 2;
+
+/** How events are appended to a stream. */
+export interface AppendOptions {
+  /** What they are; `message` without. */
+  type?: string;
+  durability?: Durability;
+  /** Who and what they belong to. */
+  identity?: Identity;
+  /** Closes the stream in the same step. */
+  close?: boolean;
+  /** Appends once under this key. */
+  key?: string;
+}
+
+function members(identity: Identity): [string, string][] {
+  return Object.entries(identity).filter((member): member is [string, string] => member[1] !== undefined);
+}
 
 /** The right of one writer to number a stream in memory: `append` returns at once, the commit follows. */
 export class Writer {
@@ -40,9 +57,13 @@ export class Writer {
    *
    * @throws ClosedError, FencedError, CongestedError or TooLargeError
    */
-  append(payload: Payload, options: { type?: string; close?: boolean; giveUp?: boolean } = {}): string {
+  append(
+    payload: Payload,
+    options: { type?: string; close?: boolean; giveUp?: boolean; identity?: Identity } = {},
+  ): string {
     const flags = (options.close ? CLOSE : 0) | (options.giveUp ? GIVE_UP : 0);
-    const cursor = entry(() => native.append(this.#handle, options.type ?? "message", payload, flags));
+    const identity = options.identity && members(options.identity);
+    const cursor = entry(() => native.append(this.#handle, options.type ?? "message", payload, flags, identity));
     if (native.logWaits()) flushLog();
     return cursor;
   }
@@ -91,10 +112,25 @@ export class Stream {
   /**
    * Appends one event or several, numbered inside the commit; resolves to the number of the first once committed. Any
    * process may. A writer who has claimed the stream is fenced by it.
+   *
+   * With `key` they are appended once: the same key again resolves to the number it got the first time. `close` closes the
+   * stream in the same step.
    */
-  append(payload: Payload | readonly Payload[], options: { type?: string; durability?: Durability } = {}): Promise<number> {
+  append(payload: Payload | readonly Payload[], options: AppendOptions = {}): Promise<number> {
     const payloads = typeof payload === "string" || payload instanceof Uint8Array ? [payload] : [...payload];
-    return wait(() => this.#native.append(payloads, options.type ?? "message", options.durability ?? "process"));
+    const { type = "message", durability = "process", identity = {}, close = false, key } = options;
+    const append = { kind: type, durability, identity: members(identity), close, ...(key === undefined ? {} : { key }) };
+    return wait(() => this.#native.append(payloads, append));
+  }
+
+  /** What is committed after a place, as JSON Lines: `seq`, `type`, `time`, identity and the payload as it is. */
+  *export(after?: After): Generator<string, void, undefined> {
+    const found = entry(() => this.#native.export(after ?? null));
+    for (;;) {
+      const lines = entry(() => found.lines());
+      if (lines === null) return;
+      yield* lines;
+    }
   }
 
   /** Takes the right to number the stream in memory; every other writer is fenced. */

@@ -133,6 +133,26 @@ test("a payload that is no UTF-8 keeps its bytes", async (t) => {
   assert.equal(event.payload, '"\ufffd"');
 });
 
+test("a key appends once, identity comes back, and a stream is exported as it is", async (t) => {
+  const h = await hub(t);
+  const stream = h.stream("s", "n");
+  const identity = { task: "t1", toolCall: "c1" };
+  assert.equal(await stream.append(["1.0", "2"], { key: "k", identity, close: false }), 0);
+  assert.equal(await stream.append(["1.0", "2"], { key: "k" }), 0);
+  assert.equal(await stream.append("3", { type: "x", close: true }), 2);
+  const page = await stream.read();
+  assert.deepEqual(page.events.map((event) => event.payload), ["1.0", "2", "3"]);
+  assert.deepEqual(page.events[0].identity, identity);
+  assert.equal(page.events[2].identity, undefined);
+  assert.equal(page.ended, true);
+  const lines = [...stream.export()];
+  assert.equal(lines.length, 3);
+  assert.ok(lines.every((line) => line.endsWith("\n")));
+  assert.match(lines[0], /"payload":1\.0/);
+  assert.deepEqual(lines.map((line) => JSON.parse(line).seq), [0, 1, 2]);
+  await assert.rejects(stream.append("4", { identity: { owner: "x" } }), /^InvalidArgumentError: identity: /);
+});
+
 test("a newer claim fences the writer", async (t) => {
   const h = await hub(t);
   const older = await h.stream("s", "n").claim();

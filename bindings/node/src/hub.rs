@@ -217,6 +217,12 @@ impl Hub {
         Ok(found.into_iter().map(Delivery::from).collect())
     }
 
+    /// Waits until everything that was appended before is committed.
+    #[napi(ts_return_type = "undefined | Pending")]
+    pub fn flush(&self, durability: String) -> Result<Told> {
+        begin("Hub.flush", || Ok(self.inner.flush(bridge::durability(&durability)?)))
+    }
+
     /// What the hub has done and holds.
     #[napi]
     pub fn stats(&self) -> Result<Stats> {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use napi::bindgen_prelude::{Either, Either3, Null};
 use napi_derive::napi;
-use tidings_bridge::{self as bridge, Place, ReadLimits, Taken};
+use tidings_bridge::{self as bridge, Append, Place, ReadLimits, Taken};
 
 use crate::convert::{Result, Text, Told, Value, begin, bytes, entry};
 use crate::event::{Batch, Page};
@@ -18,6 +18,41 @@ fn place(after: After) -> bridge::Result<Place> {
         Either3::B(seq) => Place::Seq(bridge::whole_number("after", seq)?),
         Either3::C(Null) => Place::Earliest,
     })
+}
+
+/// How events are appended to a stream.
+#[napi(object, object_to_js = false)]
+pub struct AppendOptions {
+    /// The type of each.
+    pub kind: String,
+    /// `process` or `disk`.
+    pub durability: String,
+    /// Who and what they belong to, as pairs.
+    pub identity: Vec<(String, String)>,
+    /// Closes the stream in the same step.
+    pub close: bool,
+    /// The key under which this is appended once.
+    pub key: Option<String>,
+}
+
+/// A stream's committed events as JSON Lines, a page at a time.
+#[napi]
+pub struct Export {
+    inner: bridge::Export,
+}
+
+#[napi]
+impl Export {
+    /// The next lines, each with its line break; `null` at the end.
+    #[napi]
+    pub fn lines(&self) -> Result<Option<Vec<String>>> {
+        let lines = entry("Export.lines", || self.inner.lines())?;
+        let text = |line: Vec<u8>| match String::from_utf8(line) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
+        Ok(lines.map(|lines| lines.into_iter().map(text).collect()))
+    }
 }
 
 /// A stream, by its key.
@@ -36,14 +71,27 @@ impl Stream {
 impl Stream {
     /// Appends events, numbered inside the commit.
     #[napi(ts_return_type = "number | Pending")]
-    pub fn append(&self, payloads: Vec<Text>, kind: String, durability: String) -> Result<Told> {
+    pub fn append(&self, payloads: Vec<Text>, options: AppendOptions) -> Result<Told> {
         begin("Stream.append", || {
+            let AppendOptions { kind, durability, identity, close, key } = options;
             if payloads.is_empty() {
                 return Err(bridge::Error::argument("payload", "must be at least one"));
             }
-            let payloads = payloads.into_iter().map(|payload| bytes(payload).into()).collect();
-            Ok(self.inner.append(&kind, payloads, bridge::durability(&durability)?))
+            Ok(self.inner.append(Append {
+                kind,
+                payloads: payloads.into_iter().map(|payload| bytes(payload).into()).collect(),
+                identity: bridge::identity(&identity)?,
+                close,
+                once: key,
+                durability: bridge::durability(&durability)?,
+            }))
         })
+    }
+
+    /// What is committed after that place, as JSON Lines.
+    #[napi]
+    pub fn export(&self, after: After) -> Result<Export> {
+        entry("Stream.export", || self.inner.export(&place(after)?)).map(|inner| Export { inner })
     }
 
     /// Takes the right to number the stream.
@@ -175,7 +223,13 @@ const GIVE_UP: u32 = 2;
 /// Appends one event by the writer of that handle and answers its cursor, without waiting. `flags`: 1 closes the stream
 /// after it, 2 gives up the oldest buffered events where it would be `congested`.
 #[napi]
-pub fn append(handle: u32, kind: String, payload: Text, flags: u32) -> Result<String> {
+pub fn append(
+    handle: u32,
+    kind: String,
+    payload: Text,
+    flags: u32,
+    identity: Option<Vec<(String, String)>>,
+) -> Result<String> {
     entry("Writer.append", || {
         WRITERS.with_borrow(|writers| {
             let writer = writers.slots.get(handle as usize).and_then(Option::as_ref);
@@ -184,11 +238,14 @@ pub fn append(handle: u32, kind: String, payload: Text, flags: u32) -> Result<St
                 Either::A(text) => text.as_bytes(),
                 Either::B(buffer) => buffer,
             };
+            let identity = identity.map_or(Ok(None), |members| bridge::identity(&members))?;
             // What closes a stream is never refused for want of room.
-            let seq = if flags & GIVE_UP != 0 && flags & CLOSE == 0 {
-                writer.append_giving_up(&kind, payload)?
+            let seq = if flags & CLOSE != 0 {
+                writer.append_all(&kind, &[payload], identity.as_ref(), true)?.start
+            } else if flags & GIVE_UP != 0 {
+                writer.append_giving_up(&kind, payload, identity.as_ref())?
             } else {
-                writer.append(&kind, payload, flags & CLOSE != 0)?
+                writer.append(&kind, payload, identity.as_ref())?
             };
             Ok(writer.cursor_after(seq))
         })

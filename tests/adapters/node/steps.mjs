@@ -182,7 +182,8 @@ export class Stage {
   }
 
   async stream_append(given) {
-    return { first: await this.#stream(given).append(given.payloads, { type: given.type ?? "message" }) };
+    const { payloads, type, close, key } = given;
+    return { first: await this.#stream(given).append(payloads, { type, close, key }) };
   }
 
   async stream_close(given) {
