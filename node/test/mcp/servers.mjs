@@ -5,7 +5,7 @@ import { McpServer as McpServer1 } from "@modelcontextprotocol/sdk/server/mcp.js
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { z } from "zod";
 
-import { eventStore } from "tidings/mcp";
+import { attach, eventStore } from "tidings/mcp";
 
 import { deferred, randomUUID, serve } from "../harness.mjs";
 
@@ -13,6 +13,8 @@ export const SDKS = ["server 2.4", "sdk 1.32"];
 
 /** Lets the tool `count` go on, step by step. */
 export class Steps {
+  /** The tool runs; resolves to its signal. */
+  started = deferred();
   #waiting = [];
   #let = 0;
 
@@ -35,11 +37,12 @@ export class Steps {
   }
 }
 
-function mcpServer(sdk, steps) {
+export function mcpServer(sdk, steps) {
   const info = { name: "test", version: "1" };
   const capabilities = { capabilities: { logging: {}, tools: { listChanged: true } } };
   const schema = { total: z.number() };
-  const run = async (total, notify) => {
+  const run = async (total, notify, signal) => {
+    steps.started.resolve(signal);
     for (let n = 0; n < total; n++) {
       await steps.taken();
       await notify({ method: "notifications/message", params: { level: "info", data: n } });
@@ -49,18 +52,18 @@ function mcpServer(sdk, steps) {
   };
   if (sdk === "sdk 1.32") {
     const server = new McpServer1(info, capabilities);
-    server.registerTool("count", { inputSchema: schema }, ({ total }, extra) => run(total, extra.sendNotification));
+    server.registerTool("count", { inputSchema: schema }, ({ total }, extra) => run(total, extra.sendNotification, extra.signal));
     return server;
   }
   const server = new McpServer2(info, capabilities);
   server.registerTool("count", { inputSchema: z.object(schema) }, ({ total }, ctx) =>
-    run(total, (notification) => ctx.mcpReq.notify(notification)),
+    run(total, (notification) => ctx.mcpReq.notify(notification), ctx.mcpReq.signal),
   );
   return server;
 }
 
 /** Sessions by id, one transport and one store each, on one hub. */
-export async function mcp(t, sdk, hub, { retryInterval } = {}) {
+export async function mcp(t, sdk, hub, { retryInterval, attached } = {}) {
   const sessions = new Map();
   const steps = new Steps();
   const Transport = sdk === "sdk 1.32" ? StreamableHTTPServerTransport : NodeStreamableHTTPServerTransport;
@@ -80,6 +83,7 @@ export async function mcp(t, sdk, hub, { retryInterval } = {}) {
         onsessioninitialized: (sessionId) => void sessions.set(sessionId, session),
       });
       session = { transport, store, server: mcpServer(sdk, steps) };
+      if (attached) attach(session.server, hub, attached);
       await session.server.connect(transport);
     }
     await session.transport.handleRequest(request, response, body);

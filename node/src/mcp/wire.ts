@@ -1,0 +1,57 @@
+/** Names, codes and texts of our own that go over the wire (DESIGN section 8), and errors made of them. */
+import type { Ended } from "../call";
+
+export const INVALID_PARAMS = -32602;
+export const INTERNAL_ERROR = -32603;
+
+/** The key in the parameters of `tools/call` and in the capabilities (SEP-992). */
+export const CONFIG = "notificationConfig";
+/** The same capability under the key that the protocol keeps for extensions. */
+export const EXTENSION = "io.tidings/notification-config";
+export const ACKNOWLEDGED_METHOD = "notifications/config/acknowledged";
+export const ACKNOWLEDGED_META = "io.tidings/acknowledged";
+export const UNDELIVERED_META = "io.tidings/undelivered";
+
+/** What a handler throws for the SDK to answer with. */
+export class JsonRpcError extends Error {
+  override name = "JsonRpcError";
+
+  constructor(
+    readonly code: number,
+    message: string,
+    readonly data?: unknown,
+  ) {
+    super(message);
+  }
+
+  /** The `error` of a JSON-RPC response. */
+  toJSON(): { code: number; message: string; data?: unknown } {
+    const { code, message, data } = this;
+    return data === undefined ? { code, message } : { code, message, data };
+  }
+}
+
+/** What an SDK answers for something a tool's handler threw. */
+export function errorOf(thrown: unknown): { code: number; message: string; data?: unknown } {
+  const { code, message, data } = (thrown ?? {}) as { code?: unknown; message?: unknown; data?: unknown };
+  return {
+    code: Number.isSafeInteger(code) ? (code as number) : INTERNAL_ERROR,
+    message: typeof message === "string" ? message : "Internal error",
+    ...(data === undefined ? {} : { data }),
+  };
+}
+
+export function configNotStored(): JsonRpcError {
+  return new JsonRpcError(INTERNAL_ERROR, "notificationConfig could not be stored and nothing ran; try again later", {
+    reason: "unavailable",
+    retryable: true,
+  });
+}
+
+/** Answered for a call that somebody else ended while its tool ran: its timer, its client, or another process. */
+export function endedElsewhere({ outcome, reason }: Ended, callId: string): JsonRpcError {
+  if (outcome === "timeout") {
+    return new JsonRpcError(INTERNAL_ERROR, "The tool call timed out", { reason: "timeout", callId });
+  }
+  return new JsonRpcError(INTERNAL_ERROR, `The tool call ended as ${outcome}`, { reason: reason ?? outcome, callId });
+}
