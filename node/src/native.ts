@@ -198,15 +198,7 @@ export interface Native {
   Webhook: new (secrets: string[]) => NativeWebhook;
 }
 
-/** The platform's name, as in scripts/platform.cjs. */
-function platformTriple(): string {
-  const { platform, arch } = process;
-  if (platform === "linux") {
-    const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined;
-    return `linux-${arch}-${report?.header?.glibcVersionRuntime ? "gnu" : "musl"}`;
-  }
-  return platform === "win32" ? `win32-${arch}-msvc` : `${platform}-${arch}`;
-}
+const { platformTriple } = require("../scripts/platform.cjs") as { platformTriple(): string };
 
 function load(): Native {
   const triple = platformTriple();
