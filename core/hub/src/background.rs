@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout_at};
 use crate::call;
 use crate::core::{Core, millis};
 use crate::dispatch;
+use crate::fanout::others as published;
 use crate::others::Others;
 
 /// How often, in milliseconds, due work of other processes is looked for when nothing is known to be due.
@@ -89,6 +90,7 @@ async fn serve(core: &Arc<Core>) {
     while !core.draining.load(Ordering::Acquire) {
         let wait = work(core, &mut schedule, &mut in_flight, &mut others).await;
         tokio::select! {
+            () = core.fanouts.others.published.notified() => {}
             () = core.work.notified() => schedule.look = core.timeline.now(),
             () = in_flight.one_ended() => schedule.look = core.timeline.now(),
             () = core.watched.notified() => {}
@@ -130,11 +132,14 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
         schedule.trim = now.saturating_add(TRIM_MS);
         trim(core).await;
     }
+    core.fanouts.expire(now);
+    published::flush(core).await;
     others.look(core, now);
     if schedule.look <= now {
         look(core, schedule, in_flight, now).await;
     }
-    let next = schedule.heartbeat.min(schedule.trim).min(schedule.look).min(others.next());
+    let late = core.fanouts.next_late().unwrap_or(StoreMillis::MAX);
+    let next = schedule.heartbeat.min(schedule.trim).min(schedule.look).min(others.next()).min(late);
     // Commits took their time: what came meanwhile is counted from now.
     Duration::from_millis(u64::try_from(next.saturating_sub(core.timeline.now())).unwrap_or(0))
 }
@@ -147,6 +152,10 @@ async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
         came_of_it += call::end_lost(core, round, BATCH).await;
     }
     came_of_it += call::end_timed_out(core, round, BATCH).await;
+    // A wake that was lost, or a read that failed, only delays.
+    if core.store.is_shared() && core.fanouts.any() {
+        published::look(core);
+    }
     came_of_it += dispatch::lease(core, &mut in_flight.webhooks, round).await;
     let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
     came_of_it += handed;

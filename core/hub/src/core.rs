@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use tidings_proto::fanout::mcp::MCP;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{CallId, Commit, Done, Durability, Op, Store, WorkerId};
@@ -17,6 +18,7 @@ use crate::call::CallInner;
 use crate::clock::{Clock, Timeline};
 use crate::committer::{Committer, Means};
 use crate::error::{Error, ErrorCode, Result};
+use crate::fanout::Fanouts;
 use crate::fork;
 use crate::notify::{Notifier, Signal, lock};
 use crate::options::Options;
@@ -35,6 +37,7 @@ pub(crate) struct Core {
     pub(crate) committer: Committer,
     pub(crate) notifier: Notifier,
     pub(crate) unborn: Arc<Unborn>,
+    pub(crate) fanouts: Fanouts,
     pub(crate) options: Options,
     pub(crate) worker: WorkerId,
     /// When the first heartbeat was given.
@@ -79,6 +82,7 @@ impl Core {
             committer: Committer::new(options.buffer_bytes),
             notifier: Notifier::default(),
             unborn: Unborn::new(),
+            fanouts: Fanouts::new(&MCP, &options),
             worker: WorkerId(random()?),
             sender: Sender::new(&options),
             outlets: Outlets::default(),
@@ -126,6 +130,7 @@ impl Core {
                 io.gone.send_replace(true);
                 io.committer.stop();
                 io.notifier.all();
+                io.fanouts.wake();
                 io.thread_ended();
             });
             background::run(&io, runtime);
@@ -241,6 +246,7 @@ impl Core {
         self.work.notify_one();
         self.notifier.all(); // tails end now, not when the last attempt has
         self.outlets.wake_all();
+        self.fanouts.wake();
         if lock(&self.threads).contains(&std::thread::current().id()) {
             return false;
         }

@@ -13,6 +13,7 @@ use crate::call::{BeginCall, Call};
 use crate::clock::{Clock, SystemClock};
 use crate::core::{Core, Guard};
 use crate::error::{Error, ErrorCode, Result};
+use crate::fanout::{self, Fanout, Outbox, Publish, SinkId};
 use crate::notify::lock;
 use crate::options::Options;
 use crate::outlet::{Outlet, OutletOptions};
@@ -239,6 +240,27 @@ impl Hub {
     /// such a route counts as not deliverable, and the next route of the trigger has its turn.
     pub fn outlet(&self, name: OutletName, options: OutletOptions) -> Result<Outlet> {
         Outlet::offer(self.core()?, name, options)
+    }
+
+    /// A new outbox: where one event loop or thread takes frames for the connections it writes to.
+    pub fn outbox(&self) -> Result<Outbox> {
+        Outbox::new(self.core()?)
+    }
+
+    /// Tells everybody who asked for it that something has changed: the listeners of this process now, those of other
+    /// processes on the same store as soon as they look. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`] for a kind that there is not, and for a name where none belongs or none is.
+    pub fn notify(&self, publish: Publish<'_>) -> Result<Fanout> {
+        fanout::notify(&self.core()?, publish)
+    }
+
+    /// The sinks that have failed since the last time this was asked: they did not take a frame, or not in time. Their
+    /// listeners have ended.
+    pub fn failed_sinks(&self) -> Result<Vec<SinkId>> {
+        let core = self.core()?;
+        Ok(std::mem::take(&mut *lock(&core.fanouts.failed)))
     }
 
     /// Deliveries about a subject, or all; in any state, or in one; oldest first, at most `limit`.

@@ -46,6 +46,11 @@ pub struct Options {
     pub delivery_lease: Duration,
     /// How long finished deliveries and ended calls stay readable.
     pub keep_finished: Duration,
+    /// How long a connection may take for what it was handed, before it counts as failed.
+    pub sink_deadline: Duration,
+    /// How many single things (URIs, tasks) that changed may wait for one listener by name. What lies below a URI that it
+    /// asked for counts as that URI beyond this.
+    pub sink_lag: u32,
     /// How long a committed outcome is waited for before the result is returned without it.
     pub outcome_wait: Duration,
 }
@@ -65,6 +70,7 @@ impl Options {
             (self.buffer_bytes >= MIN_BUFFER_BYTES, "buffer_bytes: at least 1,024"),
             (self.concurrency > 0, "concurrency: at least 1"),
             (!self.attempt_timeout.is_zero(), "attempt_timeout: longer than nothing"),
+            (!self.sink_deadline.is_zero(), "sink_deadline: longer than nothing"),
             (self.worker_lease >= MIN_WORKER_LEASE, "worker_lease: at least 1 s"),
         ];
         if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
@@ -97,6 +103,8 @@ impl Default for Options {
             worker_lease: Duration::from_secs(15),
             delivery_lease: Duration::from_secs(60),
             keep_finished: Duration::from_secs(7 * 86_400),
+            sink_deadline: Duration::from_secs(10),
+            sink_lag: 128,
             outcome_wait: Duration::from_secs(2),
         }
     }

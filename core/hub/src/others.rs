@@ -15,6 +15,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::call;
 use crate::core::Core;
+use crate::fanout::others as published;
 
 /// How often the store is asked that cannot tell, in milliseconds.
 const POLL_MS: i64 = 20;
@@ -85,13 +86,17 @@ impl Others {
 
     /// Looks at what was committed since the last look.
     pub(crate) fn look(&mut self, core: &Core, now: StoreMillis) {
-        self.watched = core.store.is_shared() && (core.notifier.any() || call::any(core));
+        self.watched = core.store.is_shared() && (core.notifier.any() || call::any(core) || core.fanouts.any());
         if !self.watched {
             return;
         }
         self.ask = now.saturating_add(if self.is_told() { LOOK_ALL_MS } else { POLL_MS });
         let mut all = false;
-        match core.store.changes() {
+        let changes = core.store.changes();
+        if !matches!(changes, Ok(Changes::Nothing)) && core.fanouts.any() {
+            published::look(core);
+        }
+        match changes {
             Ok(Changes::Nothing) | Err(_) => {}
             Ok(Changes::Streams(grown)) => {
                 self.changed = true;

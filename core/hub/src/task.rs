@@ -49,6 +49,11 @@ impl Task {
         Ok(open(core, id, asker)?.map(|(record, task)| view(&record, &task)))
     }
 
+    /// The task of that id, whoever asks: for those who asked before.
+    pub(crate) fn peek(core: &Core, id: &str) -> Result<Option<Self>> {
+        Ok(record_of(core, id)?.map(|(record, task)| view(&record, &task)))
+    }
+
     pub(crate) async fn cancel(core: &Arc<Core>, id: &str, asker: &str) -> Result<bool> {
         core.alive()?;
         let Some((record, _)) = open(core, id, asker)? else { return Ok(false) };
@@ -61,12 +66,17 @@ impl Task {
 }
 
 fn open(core: &Core, id: &str, asker: &str) -> Result<Option<(CallRecord, TaskRecord)>> {
+    let found = record_of(core, id)?;
+    Ok(found.filter(|(record, task)| !task.terms.bound || record.principal == asker))
+}
+
+/// The row of a task whose time is not over.
+fn record_of(core: &Core, id: &str) -> Result<Option<(CallRecord, TaskRecord)>> {
     let Ok(id) = CallId::parse(id) else { return Ok(None) };
     let Some(record) = core.store.call(id)? else { return Ok(None) };
     let Some(task) = record.task.clone() else { return Ok(None) };
-    let theirs = !task.terms.bound || record.principal == asker;
     let over = record.ended_at.is_some_and(|at| expires(at, task.terms) <= core.timeline.now());
-    Ok((theirs && !over).then_some((record, task)))
+    Ok((!over).then_some((record, task)))
 }
 
 fn expires(ended: StoreMillis, terms: TaskTerms) -> StoreMillis {

@@ -35,6 +35,7 @@ mod fork;
 mod gate;
 mod keyfile;
 mod open;
+mod publishes;
 mod read;
 mod rows;
 mod schema;
@@ -61,7 +62,7 @@ use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Page,
-    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
+    Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
 };
 
 use crate::changes::Watch;
@@ -378,6 +379,10 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
         self.read_with("list deliveries", |conn, _| read::deliveries(conn, subject, state, limit))
+    }
+
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
+        self.read_with("read what was published", |conn, _| publishes::read(conn, after, limit))
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {

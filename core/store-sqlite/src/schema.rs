@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -155,6 +155,17 @@ const V4: &str = "
         PRIMARY KEY (stream, key)
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX append_keys_seq ON append_keys (stream, first_seq);
+";
+
+/// What the processes tell each other to tell their listeners.
+const V5: &str = "
+    CREATE TABLE publishes (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,    -- never used twice: readers remember it
+        worker BLOB NOT NULL,
+        kinds TEXT NOT NULL,
+        name TEXT,
+        audience TEXT
+    ) STRICT;
 ";
 
 /// What stands in a database file.

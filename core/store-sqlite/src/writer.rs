@@ -335,13 +335,22 @@ impl Tx<'_> {
             Op::SetTimer { call, kind, due } => self.set_timer(*call, *kind, *due),
             Op::Heartbeat { worker, until } => self.heartbeat(*worker, *until),
             Op::Leave { worker } => self.leave(*worker),
+            Op::Publish(publish) => self.publish(publish),
             Op::Trim { now, wall, retention, keep_finished_ms } => self.trim(*now, *wall, retention, *keep_finished_ms),
         }
     }
 }
 
 fn can_be_refused(op: &Op) -> bool {
-    !matches!(op, Op::Lease(_) | Op::LeaseOutlet { .. } | Op::Heartbeat { .. } | Op::Leave { .. } | Op::Trim { .. })
+    !matches!(
+        op,
+        Op::Lease(_)
+            | Op::LeaseOutlet { .. }
+            | Op::Heartbeat { .. }
+            | Op::Leave { .. }
+            | Op::Publish(_)
+            | Op::Trim { .. }
+    )
 }
 
 /// What an operation holds cannot be stored by any try.

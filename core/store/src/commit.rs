@@ -8,6 +8,7 @@ use tidings_proto::time::{StoreMillis, UnixMillis};
 
 use crate::chunk::{Chunk, NewEvent};
 use crate::error::StoreError;
+use crate::publish::Publish;
 use crate::record::{
     CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, NewDelivery, StreamKey, TaskTerms, TimerKind,
     WorkerId,
@@ -145,6 +146,10 @@ pub enum Op {
         /// The worker.
         worker: WorkerId,
     },
+    /// Adds to the publishes log, which keeps the newest [`PUBLISHES_KEPT`](crate::PUBLISHES_KEPT) and at
+    /// most as many more. Never refused.
+    /// Answers `Done::Nothing`.
+    Publish(Publish),
     /// Applies retention to the streams that need it, a bounded amount of work a call, and forgets finished deliveries,
     /// ended calls and dead workers that are older than `keep_finished_ms`. Never refused. Answers `Done::Trimmed`.
     Trim {

@@ -10,6 +10,7 @@ mod chunk;
 mod commit;
 mod error;
 mod memory;
+mod publish;
 mod record;
 mod store;
 #[cfg(feature = "testkit")]
@@ -19,6 +20,7 @@ pub use chunk::{Chunk, ChunkBuilder, ChunkEvents, Event, Identity, NewEvent};
 pub use commit::{AppendShared, Claimed, Commit, CommitError, Done, Durability, Lease, Op, Refused, Settle};
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::MemoryStore;
+pub use publish::{PUBLISHES_KEPT, Publish, Publishes};
 pub use record::{
     CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Outlet, Sealed,
     StreamInfo, StreamKey, Subject, TaskRecord, TaskTerms, TimerKind, WorkerId,

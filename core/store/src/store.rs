@@ -6,6 +6,7 @@ use tidings_proto::time::{StoreMillis, UnixMillis};
 use crate::chunk::Chunk;
 use crate::commit::{Commit, CommitError, Done};
 use crate::error::StoreError;
+use crate::publish::Publishes;
 use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject, TimerKind};
 
 /// The host's boot, as the caller read it.
@@ -124,6 +125,9 @@ pub trait Store: Send + Sync + 'static {
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError>;
+
+    /// What was published after the publish of that number, in order, and how far the log reaches.
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError>;
 
     /// What was committed since the last time this was asked, by other processes or by this one. Cheap enough to ask
     /// every few milliseconds; for one caller. A store of one process only answers `Nothing`.

@@ -8,7 +8,7 @@ use tidings_proto::stream::StreamId;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    MemoryStore, Page, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// What all handles share.
@@ -107,6 +107,10 @@ impl Store for Handle {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
         self.store()?.deliveries(subject, state, limit)
+    }
+
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
+        self.store()?.publishes(after, limit)
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::{Ended, bare, others};
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
+use crate::fanout;
 use crate::notify::lock;
 use crate::plan;
 use crate::stream::{EndReply, Writer};
@@ -205,6 +206,7 @@ impl CallInner {
                 tracing::error!(call = %self.record.id, %error, "the outcome is recorded without its deliveries")
             }
         }
+        ops.extend(fanout::ended_op(&self.core, &self.record_now()));
         let last = Some((wire::tidings::EVENT_OUTCOME, &event[..]));
         let (_, reply) = self.writer.end_sealed(last, ops, Durability::Disk);
         (reply, Ended { outcome: ending.outcome, reason, ours: true, committed: false, undelivered })
@@ -237,7 +239,10 @@ impl CallInner {
     async fn record(&self, ending: &Ending, handed: Option<(EndReply, Ended)>) -> Option<Ended> {
         if let Some((reply, ended)) = handed {
             match reply.await {
-                Ok(Ok(())) => return Some(Ended { committed: true, ..ended }),
+                Ok(Ok(())) => {
+                    fanout::task_ended(&self.core, self.record.id);
+                    return Some(Ended { committed: true, ..ended });
+                }
                 Ok(Err(CommitError::Refused(Refused::Ended(outcome)))) => return Some(elsewhere(&outcome)),
                 // Somebody took or closed the call's stream, which must not keep the outcome back.
                 Ok(Err(CommitError::Refused(_))) => {}

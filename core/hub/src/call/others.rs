@@ -16,6 +16,7 @@ use tidings_store::{
 use super::{CallInner, bare};
 use crate::core::Core;
 use crate::error::Result;
+use crate::fanout;
 use crate::notify::lock;
 use crate::plan;
 use crate::stream::new_event;
@@ -156,6 +157,7 @@ pub(crate) async fn end_record(
         },
         Err(faults) => tracing::error!(call = %record.id, %faults, "the stored config cannot be read"),
     }
+    ops.extend(fanout::ended_op(core, record));
     let Ok(new_id) = core.random() else {
         tracing::error!(call = %record.id, "the outcome is recorded without its event: no randomness");
         return submit(core, ops).await.map(|_| undelivered);
@@ -167,11 +169,15 @@ pub(crate) async fn end_record(
         close: true,
         now,
     });
-    match submit(core, [ops.clone(), vec![event]].concat()).await {
+    let done = match submit(core, [ops.clone(), vec![event]].concat()).await {
         // Whoever closed the stream must not keep the outcome back.
         Err(CommitError::Refused(Refused::Closed)) => submit(core, ops).await.map(|_| undelivered),
         done => done.map(|_| undelivered),
+    };
+    if done.is_ok() {
+        fanout::task_ended(core, record.id);
     }
+    done
 }
 
 async fn submit(core: &Core, ops: Vec<Op>) -> std::result::Result<Vec<Done>, CommitError> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use tidings::proto::stream::StreamId;
 use tidings::store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Durability,
-    MemoryStore, Op, Page, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    MemoryStore, Op, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 use super::{HANG, TestClock};
@@ -281,6 +281,10 @@ impl Store for FaultStore {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>> {
         self.inner.deliveries(subject, state, limit)
+    }
+
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes> {
+        self.inner.publishes(after, limit)
     }
 
     fn changes(&self) -> Result<Changes> {

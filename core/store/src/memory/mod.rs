@@ -3,6 +3,7 @@
 mod calls;
 mod deliveries;
 mod keys;
+mod publishes;
 mod streams;
 mod trim;
 mod workers;
@@ -20,6 +21,7 @@ use self::streams::Streams;
 use self::workers::Workers;
 use crate::commit::{Commit, CommitError, Done, Op};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::publish::Publishes;
 use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject};
 use crate::store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};
 
@@ -57,6 +59,7 @@ struct State {
     calls: Calls,
     deliveries: Deliveries,
     workers: Workers,
+    publishes: publishes::Log,
     sweep: trim::Sweep,
     clock: Clock,
     closed: bool,
@@ -68,6 +71,7 @@ enum Undo {
     Call(calls::Undo),
     Delivery(deliveries::Undo),
     Worker(workers::Undo),
+    Publish(publishes::Undo),
 }
 
 impl State {
@@ -135,6 +139,10 @@ impl State {
                 self.deliveries.release(*worker, undo);
                 Ok(Done::Nothing)
             }
+            Op::Publish(publish) => {
+                self.publishes.publish(publish, undo);
+                Ok(Done::Nothing)
+            }
             Op::Trim { now, wall, retention, keep_finished_ms } => {
                 self.clock.saw(*now);
                 Ok(self.trim(*now, *wall, retention, *keep_finished_ms, undo))
@@ -148,6 +156,7 @@ impl State {
             Undo::Call(step) => self.calls.take_back(step),
             Undo::Delivery(step) => self.deliveries.take_back(step),
             Undo::Worker(step) => self.workers.take_back(step),
+            Undo::Publish(step) => self.publishes.take_back(step),
         }
     }
 }
@@ -238,6 +247,10 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
         Ok(self.open()?.deliveries.summaries(subject, state, limit))
+    }
+
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
+        Ok(self.open()?.publishes.read(after, limit))
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {

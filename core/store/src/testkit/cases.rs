@@ -89,6 +89,9 @@ macro_rules! __store_cases {
                 reading::a_tombstone_stands_over_its_range
                 bytes::owned_events_come_back_byte_for_byte
                 bytes::shared_events_come_back_byte_for_byte
+                publishes::publishes_are_numbered_and_read_after_a_place
+                publishes::the_publishes_log_is_bounded
+                publishes::a_refused_commit_publishes_nothing
                 retention::unlimited_keeps_everything
                 retention::retention_by_count_is_exact
                 retention::retention_by_bytes_takes_whole_chunks
@@ -123,6 +126,7 @@ macro_rules! __store_cases {
                 handles::closing_one_handle_leaves_the_other
                 handles::shared_appends_of_two_handles_interleave
                 handles::a_key_holds_between_handles
+                publishes::handles_see_each_others_publishes
             }
             durable {
                 durable::everything_is_there_after_a_close
@@ -132,6 +136,7 @@ macro_rules! __store_cases {
                 durable::evicted_events_stay_gone_and_the_head_stays
                 durable::the_timeline_goes_on
                 durable::both_durabilities_are_there_after_a_close
+                publishes::publishes_go_on_after_a_close
             }
         }
     };

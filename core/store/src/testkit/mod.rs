@@ -43,6 +43,7 @@ mod keys;
 mod model;
 mod outlets;
 mod property;
+mod publishes;
 mod reading;
 mod retention;
 mod script;

@@ -8,7 +8,8 @@ use tidings_proto::stream::StreamId;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueTimer, MemoryStore, Op, Page, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
+    Done, DueTimer, MemoryStore, Op, Page, Publishes, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey,
+    Subject,
 };
 
 /// What is broken.
@@ -303,6 +304,10 @@ impl Store for Broken {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
         self.inner.deliveries(subject, state, limit)
+    }
+
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
+        self.inner.publishes(after, limit)
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    MemoryStore, Page, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// A memory store behind a medium that may fail.
@@ -83,6 +83,10 @@ impl Store for FaultyStore {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
         self.inner.deliveries(subject, state, limit)
+    }
+
+    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
+        self.inner.publishes(after, limit)
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {
