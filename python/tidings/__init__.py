@@ -30,7 +30,7 @@ from ._errors import (
 )
 from ._hub import Hub, Retention
 from ._identity import Identity
-from ._native import Delivery, Ended, Event, Gap, HostDelivery, Page, Stats, Task, __version__
+from ._native import Delivery, Ended, Event, Fanout, Gap, HostDelivery, Page, Stats, Task, __version__
 from ._stream import Stream, Tail, Writer
 from ._webhook import Webhook
 
@@ -45,6 +45,7 @@ __all__ = [
     "Ended",
     "EndedError",
     "Event",
+    "Fanout",
     "Fault",
     "FencedError",
     "ForkedError",

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from . import _log, _native, _port, _routes
 from ._call import Call
 from ._errors import InvalidArgument
-from ._native import Delivery, Stats, Task
+from ._native import Delivery, Fanout, Stats, Task
 from ._port import wait
 from ._routes import LIMIT, TIMEOUT, Handler
 from ._stream import Stream, Tail, Writer
@@ -259,6 +259,19 @@ class Hub:
     async def cancel_task(self, task_id: str, *, principal: str) -> bool:
         """Ends a task as `cancelled`, in whichever process it runs, unless it has ended; `False` where `task` finds none."""
         return await wait(self._native.cancel_task(task_id, principal))
+
+    def notify(self, *kinds: str, uri: str | None = None, audience: str | None = None) -> Fanout:
+        """Tells everybody who asked for it that something has changed, each once; never waits.
+
+        `kinds`: `tools`, `prompts`, `resources`, `resource_templates`, `events`. `uri`: that one resource. With `audience`
+        only connections of that principal are told. The answer counts listeners of this process; those of other processes
+        on the same store are told within milliseconds. Whoever changes many things may call it each time: what comes
+        before a connection was written to is one frame.
+
+        Raises `InvalidArgument` for a kind that there is not.
+        """
+        named = kinds if uri is None else (*kinds, "resource")
+        return self._native.notify(list(named), uri, audience)
 
     def deliveries(self, call_id: str | None = None, state: str | None = None, limit: int = 100) -> list[Delivery]:
         """Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret."""

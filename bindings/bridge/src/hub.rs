@@ -10,6 +10,7 @@ use tidings::store::{CallId, DeliveryState, Subject};
 use crate::answer::Answer;
 use crate::call::{Begin, Call};
 use crate::error::{Error, Result};
+use crate::fanout::{Fanout, Outbox};
 use crate::fork::{Own, lock_global};
 use crate::outlet::{Offer, Outlet};
 use crate::pending::{Cancel, Started, start, start_blocking};
@@ -160,6 +161,22 @@ impl Hub {
     pub fn cancel_task(&self, id: String, asker: String) -> Started {
         let hub = self.clone();
         start(Cancel::Finish, async move { Ok(Answer::Complete(hub.inner.hub.cancel_task(&id, &asker).await?)) })
+    }
+
+    /// A new outbox.
+    pub fn outbox(&self) -> Result<Outbox> {
+        Ok(Outbox::new(self.clone(), self.inner.hub.outbox()?))
+    }
+
+    /// Tells everybody who asked for it that something has changed. The first use of the hub opens it, which blocks.
+    pub fn notify(&self, kinds: &[String], name: Option<&str>, audience: Option<&str>) -> Result<Fanout> {
+        let kinds: Vec<_> = kinds.iter().map(String::as_str).collect();
+        Ok(self.inner.hub.notify(tidings::Publish { kinds: &kinds, name, audience })?)
+    }
+
+    /// The outboxes' numbers and the sinks that have failed since this was last asked.
+    pub fn failed_sinks(&self) -> Result<Vec<(u32, u64)>> {
+        Ok(self.inner.hub.failed_sinks()?.into_iter().map(tidings::SinkId::to_numbers).collect())
     }
 
     /// Deliveries about a call, or all; in any state, or in one; oldest first. Blocks for a read.

@@ -12,6 +12,7 @@
 mod answer;
 mod call;
 mod error;
+mod fanout;
 mod fork;
 mod guard;
 mod hub;
@@ -29,6 +30,7 @@ pub use answer::Answer;
 pub use bytes::Bytes;
 pub use call::{Begin, Call, Ended, check_event};
 pub use error::{Error, ErrorCode, ErrorRow, Fault, Faults, Result, error_table};
+pub use fanout::{Fanout, Outbox, Profile, Progress, Task as OutboxTask, log_passes};
 pub use fork::{after_fork, after_fork_in_parent, before_fork};
 pub use guard::{guard, install_panic_hook};
 pub use hub::{Delivery, Hub, Stats, Task, close_all};

@@ -7,6 +7,7 @@ use tidings_bridge::{self as bridge, Begin, Offer, Retention, Settings, seconds}
 
 use crate::call::{request_id, task_terms};
 use crate::convert::{Detached, begin, blocking, entry, text};
+use crate::fanout::{Fanout, Outbox};
 use crate::outlet::Outlet;
 use crate::stream::{Stream, Tail, WriterHandle};
 
@@ -170,6 +171,24 @@ impl Hub {
 
     fn cancel_task<'py>(&self, py: Python<'py>, id: String, asker: String) -> PyResult<Bound<'py, PyAny>> {
         begin(py, "Hub.cancel_task", || Ok(self.inner.cancel_task(id, asker)))
+    }
+
+    fn outbox(&self, py: Python<'_>) -> PyResult<Outbox> {
+        blocking(py, "Hub.outbox", || self.inner.outbox()).map(Outbox::new)
+    }
+
+    fn notify(
+        &self,
+        py: Python<'_>,
+        kinds: Vec<String>,
+        name: Option<&str>,
+        audience: Option<&str>,
+    ) -> PyResult<Fanout> {
+        blocking(py, "Hub.notify", || self.inner.notify(&kinds, name, audience)).map(Fanout::from)
+    }
+
+    fn failed_sinks(&self, py: Python<'_>) -> PyResult<Vec<(u32, u64)>> {
+        blocking(py, "Hub.failed_sinks", || self.inner.failed_sinks())
     }
 
     fn deliveries(

@@ -8,6 +8,7 @@
 mod call;
 mod convert;
 mod event;
+mod fanout;
 mod hub;
 mod outlet;
 mod port;
@@ -32,6 +33,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<event::Event>()?;
     module.add_class::<event::Gap>()?;
     module.add_class::<event::Page>()?;
+    module.add_class::<fanout::Fanout>()?;
+    module.add_class::<fanout::Outbox>()?;
+    module.add_class::<fanout::Profile>()?;
+    module.add_class::<fanout::Progress>()?;
     module.add_class::<hub::Delivery>()?;
     module.add_class::<hub::Task>()?;
     module.add_class::<hub::Hub>()?;
@@ -52,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call::check_event, module)?)?;
     module.add_function(wrap_pyfunction!(outlet::check_route, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)?;
+    module.add_function(wrap_pyfunction!(fanout::log_passes, module)?)?;
     module.add_function(wrap_pyfunction!(hub::close_all, module)?)?;
     module.add_function(wrap_pyfunction!(hub::default_retention, module)?)?;
     module.add_function(wrap_pyfunction!(log_waits, module)?)?;

@@ -160,15 +160,18 @@ impl Outbox {
 
     fn add(&self, sink: SinkId, filter: Filter, tag: Option<Tag>, below: bool) -> Result<ListenerId> {
         self.core.alive()?;
-        if !self.core.fanouts.any() {
-            // What others published before concerns nobody here; from now on it is looked for.
+        let first = !self.core.fanouts.any();
+        if first {
+            // What others published before concerns nobody here.
             others::begin(&self.core);
-            self.core.watched.notify_one();
         }
         // Those that have ended by now will not be told of again. In this order: one that ends meanwhile is told of twice
         // at most, and what waits twice is sent once.
         let tasks: Vec<_> = filter.names().map(|(method, name)| (method, name.to_owned())).collect();
         let added = self.shared.change(|board| board.add_listener(sink, filter, tag, below));
+        if first {
+            self.core.watched.notify_one(); // from now on it is looked for
+        }
         if let Some(listener) = added {
             for (method, name) in tasks {
                 if let Some(frame) = task::ended_frame(&self.core, method, &name) {
