@@ -26,7 +26,8 @@ def test_a_publish_is_counted_and_comes_out_once() -> None:
         attending = outbox.attend(old, legacy())
         modern = Profile("2026-07-28", SERVER, "{}")
         asked = '{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["x:/y"]}'
-        assert modern.listens and not legacy().listens
+        assert modern.listens
+        assert not legacy().listens
         assert json.loads(modern.honoured(asked)) == {"toolsListChanged": True, "resourceSubscriptions": ["x:/y"]}
         listening = outbox.listen(new, modern, "7", asked)
         told = hub.notify("tools")
@@ -77,14 +78,16 @@ def test_what_is_wrong_is_named() -> None:
 
 def test_progress_and_log_rules_reach_python() -> None:
     progress = Progress("0", 0.0)
-    report = lambda value: progress.report(value, None, None, 0.0)  # noqa: E731
+    report = lambda value: progress.report(value, None, None, 0.0)
     assert report(1.0) == ('{"progressToken":"0","progress":1}', None)
     assert report(1.0) == (None, "not_increasing")
     assert report(math.nan) == (None, "not_finite")
     progress.end()
     assert report(2.0) == (None, "ended")
     assert Progress(None, 0.0).report(1.0, None, None, 0.0) == (None, "no_token")
-    assert log_passes(False, None, "debug") and not log_passes(True, None, "emergency")
-    assert log_passes(True, "warning", "error") and not log_passes(False, "warning", "info")
+    assert log_passes(False, None, "debug")
+    assert not log_passes(True, None, "emergency")
+    assert log_passes(True, "warning", "error")
+    assert not log_passes(False, "warning", "info")
     with pytest.raises(InvalidArgument, match=r"^level: must be one of debug, info"):
         log_passes(False, "loud", "debug")

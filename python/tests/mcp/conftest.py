@@ -22,6 +22,7 @@ _ONLY = {
     "test_mcp_chain.py": ["mcp2"],
     "test_mcp_elsewhere.py": ["mcp2"],
     "test_mcp_gunicorn.py": ["mcp2"],
+    "test_mcp_fanout.py": ["mcp2", "fastmcp"],
     "test_mcp_readme.py": ["mcp2"],
     "test_mcp_task_processes.py": ["mcp2", "fastmcp"],
     "test_mcp_task_stream.py": ["mcp2", "fastmcp"],

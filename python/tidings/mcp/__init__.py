@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._attach import Attachment, attach
+from ._attach import Attachment, attach, notify
 from ._current import ToolCall, current_call
 from ._event_store import EventStore, SessionEventStore
 from ._policy import Allow, Deny, PolicyRequest, Rewrite
@@ -39,6 +39,7 @@ __all__ = [
     "ToolCall",
     "attach",
     "current_call",
+    "notify",
     "principal",
 ]
 
@@ -52,4 +53,9 @@ def __getattr__(name: str) -> Any:
         from ._task_store1 import TaskStore
 
         return {"TaskMessageQueue": TaskMessageQueue, "TaskStore": TaskStore}[name]
+    if name == "SubscriptionBus" and GENERATION == 2:
+        # Made of what only mcp 2.x has.
+        from ._bus import SubscriptionBus
+
+        return SubscriptionBus
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

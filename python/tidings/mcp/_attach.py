@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
-from .. import Hub
+from .. import Fanout, Hub
 from . import _task_policy
 from ._calls import Limits
 from ._doorbell import of_stdio
@@ -35,6 +36,10 @@ DETACHED_SECONDS: Final = 3600.0
 """DESIGN section 5: for how long each of them may."""
 
 
+_attachments: Final[WeakKeyDictionary[Any, Attachment]] = WeakKeyDictionary()
+"""What `attach` did, by the low-level server."""
+
+
 @dataclass(frozen=True)
 class Attachment:
     """What `attach` did to a server."""
@@ -47,11 +52,17 @@ class Attachment:
     """Whether the Tasks extension is served from the hub: not where the server had tasks of its own."""
     _nurseries: Nurseries
     _trouble: Trouble
+    _peers: Any = None
 
     @property
     def detached(self) -> int:
         """How many tool calls now run on although their request is gone."""
         return sum(self._nurseries.detached.values())
+
+    def end_listeners(self) -> None:
+        """End every listener in order: it gets what it was promised, then the result of its request. Does not wait."""
+        if self._peers is not None:
+            self._peers.end_listeners()
 
     @property
     def failures(self) -> int:
@@ -72,6 +83,7 @@ def attach(
     timeout: Timeout = None,
     event_store: bool = True,
     resume_front: bool = True,
+    fanout: bool = True,
     max_detached: int = DETACHED_CALLS,
     detached_limit: float = DETACHED_SECONDS,
 ) -> Attachment:
@@ -103,6 +115,11 @@ def attach(
     which the client asks for by its id, also after a restart. `tasks_stream` adds ``tasks/stream`` (SEP-2694, a draft):
     the task's progress, log and what the tool emits by `current_call`, from any number on, then live. A server that has
     tasks of its own (fastmcp-tasks) keeps them: ``"auto"`` then stays off and says so in the log and in the result.
+
+    With `fanout` the server's peers are registered: sessions up to 2025-11-25 (which may then subscribe to resources and
+    set a log level) and listeners of ``subscriptions/listen``. `notify`, a changed component and the SDK's own
+    ``ctx.notify_tools_changed()`` tell each of them that asked, once, here and in other processes on the same store. Progress
+    is held to the protocol: it rises, and ends with its request.
 
     `timeout` bounds tool calls, in seconds, for all tools or by name; a config may lower it. The tool is cancelled
     and the client gets an error.
@@ -150,7 +167,38 @@ def attach(
         tasks_stream,
         step_aside=tasks == "auto",
     )
-    return Attachment(hub, named, store, served, nurseries, trouble)
+    peers = _host.fan_out(low_level, hub, nurseries, trouble, server) if fanout else None
+    made = Attachment(hub, named, store, served, nurseries, trouble, peers)
+    _attachments[low_level] = made
+    return made
+
+
+def notify(server_or_hub: object, *kinds: str, uri: str | None = None, audience: str | None = None) -> Fanout:
+    """Tell every peer that asked for it that something has changed: sessions of both eras, in every process on the store.
+
+    `kinds`: ``"tools"``, ``"prompts"``, ``"resources"``; `uri`: that one resource. With `audience` only peers of that
+    `principal`. Never waits; any thread may. Call it as often as things change: what comes before a peer was written to is
+    one notification.
+
+    The answer counts this process's peers: `told`, `skipped` (they did not ask, may not hear it, or cannot be reached: a
+    session without an open GET stream whose server has no event store of ours), `failed` (they had not taken an earlier
+    one in time).
+
+    Raises TypeError for a server that is not attached, `InvalidArgument` for a kind that there is not.
+    """
+    if isinstance(server_or_hub, Hub):
+        hub = server_or_hub
+        attached = [made for made in list(_attachments.values()) if made.hub is hub]
+    else:
+        low_level = _host.low_level(server_or_hub)
+        found = None if low_level is None else _attachments.get(low_level)
+        if found is None:
+            raise TypeError("notify takes a Hub or a server that was attached to one")
+        hub, attached = found.hub, [found]
+    for made in attached:
+        if made._peers is not None:
+            made._peers.look()
+    return hub.notify(*kinds, uri=uri, audience=audience)
 
 
 def _checked_routes(routes: object, hub: Hub) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from mcp.shared.dispatcher import DispatchContext
 from mcp_types import SERVER_INFO_META_KEY
 from pydantic import BaseModel
 
-from . import _transports
+from . import _components, _transports
 from ._transports import assigns, takes
 
 TELEMETRY: Final = "OpenTelemetryMiddleware"
@@ -43,6 +43,11 @@ def low_level(server: object) -> Server[Any] | None:
     if isinstance(server, mcpserver.MCPServer):
         return server._lowlevel_server
     return server if isinstance(server, Server) else None
+
+
+def bus(server: object) -> Any:
+    """What an `MCPServer` publishes changes on (`ctx.notify_tools_changed()`); None for any other server."""
+    return server._subscriptions if isinstance(server, mcpserver.MCPServer) else None
 
 
 def existing_manager(server: Server[Any]) -> StreamableHTTPSessionManager | None:
@@ -74,4 +79,4 @@ def missing() -> list[str]:
         "mcp.server.lowlevel.Server.extensions": assigns(Server, "extensions"),
         "pydantic.BaseModel.__pydantic_serializer__": hasattr(BaseModel, "__pydantic_serializer__"),
     }
-    return [*(name for name, there in wanted.items() if not there), *_transports.missing()]
+    return [*(name for name, there in wanted.items() if not there), *_transports.missing(), *_components.missing()]

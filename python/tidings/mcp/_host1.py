@@ -99,6 +99,10 @@ def install(
     return False
 
 
+def fan_out(server: Server, hub: Hub, nurseries: Nurseries, trouble: Trouble, outer: object) -> None:
+    """Nothing: fan-out needs mcp 2.x."""
+
+
 def _wrap_handler(server: Server, watch: _Watch) -> None:
     """Wrap the handler there is, and those that are registered from here on."""
 

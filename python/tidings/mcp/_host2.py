@@ -8,7 +8,7 @@ from typing import Any, Final
 from mcp.server.lowlevel.server import Server
 
 from .. import Hub
-from . import _compat, _scoping
+from . import _compat, _fan_out, _scoping
 from ._call_methods import CallMethods
 from ._calls import Limits
 from ._event_store import EventStore
@@ -23,6 +23,7 @@ from ._trouble import Trouble
 SERVERS: Final = "an MCPServer or a low-level Server of mcp 2.x or a FastMCP of fastmcp 4"
 """What `low_level` knows, for messages."""
 
+fan_out = _fan_out.install
 low_level = _compat.low_level
 missing = _compat.missing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import anyio.abc
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from ._calls import WatchedCall
+
+T = TypeVar("T")
 
 _GRACE: Final = 3.0
 """Seconds the open calls have at a shutdown to record it (the hub itself waits at most 2 for the disk)."""
@@ -37,6 +39,10 @@ class Nursery:
         self._empty = anyio.Event()
         self.closing = False
         """Whether the server is going down."""
+
+    def desk(self, make: Callable[[anyio.abc.TaskGroup], T]) -> T:
+        """Make something that runs tasks of its own as long as the server lives."""
+        return make(self._tasks)
 
     def start(self, call: WatchedCall) -> None:
         """Run `call` in a task of its own, with the context variables of the caller."""
@@ -89,6 +95,11 @@ class Nurseries:
                 if yielded is state:
                     return nursery
         return found
+
+    @property
+    def serving(self) -> bool:
+        """Whether any lifespan is open."""
+        return bool(self._open)
 
     def around(
         self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]], *, once: bool = False

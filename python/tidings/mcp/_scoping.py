@@ -38,6 +38,9 @@ _here: Final[weakref.WeakValueDictionary[str, StreamableHTTPServerTransport]] = 
 _json: Final[weakref.WeakValueDictionary[str, StreamableHTTPServerTransport]] = weakref.WeakValueDictionary()
 """The transports of this process's sessions whose answers are single JSON texts, by session id."""
 
+_all: Final[weakref.WeakValueDictionary[str, StreamableHTTPServerTransport]] = weakref.WeakValueDictionary()
+"""The transports of this process's sessions, with whatever store, by session id."""
+
 _defaults: Final[weakref.WeakKeyDictionary[Any, EventStore]] = weakref.WeakKeyDictionary()
 """What managers use that were given no event store, by the server they serve."""
 
@@ -65,6 +68,15 @@ def answers_in_json(session_id: str | None) -> bool:
     return session_id is not None and session_id in _json
 
 
+def arrives(session_id: str) -> bool:
+    """Whether what is sent outside any request can reach a session's client: it has a stream open for it, or the event
+    store keeps it. A session whose transport is not known is taken to be reachable."""
+    transport = _all.get(session_id)
+    if transport is None:
+        return True
+    return session_id in _here or _transports.has_stream_of_its_own(transport)
+
+
 def _wrap(cls: type, name: str, make: Any) -> None:
     original = cls.__dict__[name]
     if not hasattr(original, _MARK):
@@ -78,6 +90,8 @@ def _make_init(original: Any) -> Any:
         original(self, *args, **kwargs)
         if self.is_json_response_enabled and self.mcp_session_id is not None:
             _json[self.mcp_session_id] = self
+        if self.mcp_session_id is not None:
+            _all[self.mcp_session_id] = self
         _scope(self)
 
     return init

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from mcp.server.streamable_http import EventStore, StreamableHTTPServerTransport
+from mcp.server.streamable_http import GET_STREAM_KEY, EventStore, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 
@@ -29,6 +29,11 @@ def is_full(transport: StreamableHTTPServerTransport, stream_id: str) -> bool:
         return False
     waiting = streams[0].statistics()
     return waiting.current_buffer_used >= waiting.max_buffer_size
+
+
+def has_stream_of_its_own(transport: StreamableHTTPServerTransport) -> bool:
+    """Whether a session's client has a GET stream open."""
+    return GET_STREAM_KEY in transport._request_streams
 
 
 def inner_store(wrapper: EventStore) -> EventStore | None:

@@ -1,0 +1,47 @@
+"""What `attach` puts into a server so that its peers are told of changes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mcp.server.lowlevel.server import Server
+from mcp_types import SubscriptionsListenRequestParams
+
+from .. import Hub, TidingsError
+from . import _bus, _compat, _components, _scoping
+from ._desk import Desks
+from ._fanout_peers import Peers
+from ._listen import ListenHandler
+from ._nursery import Nurseries
+from ._trouble import Trouble
+
+_LISTEN: Final = "subscriptions/listen"
+
+_NOT_TOLD: Final = "a change could not be published"
+
+
+def install(server: Server[Any], hub: Hub, nurseries: Nurseries, trouble: Trouble, outer: object) -> Peers:
+    """Register the server's peers, and tell them of what changes. `outer` is what the server's author made."""
+    desks = Desks(hub, nurseries, trouble)
+    bus = _compat.bus(outer)
+    peers = Peers(server, desks, hides_lists=bus is not None)
+    peers.install()
+    chain = server.middleware
+    chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, peers)
+    # An MCPServer that was made with `subscriptions=False` serves no listeners.
+    if bus is None or server.get_request_handler(_LISTEN) is not None:
+        server.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, ListenHandler(server, desks))
+    if bus is not None:
+        _bus.follow(bus, hub, trouble.report)
+
+    def changed(kind: str) -> None:
+        # Before the server serves there is nobody to tell, and the store is not to be opened.
+        if desks.serving:
+            try:
+                hub.notify(kind)
+            except TidingsError as error:
+                trouble.report(_NOT_TOLD, error)
+
+    _components.follow(outer, changed)
+    _scoping.install()
+    return peers

@@ -1,0 +1,130 @@
+"""What a server says about a running request, held to the rules: progress strictly rises and ends with the request, log
+messages come at the level that was asked for.
+
+The SDK sends whatever a tool says. Here the tool is told where it is wrong (a number that is none), and what the protocol
+does not allow is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.dispatcher import CallOptions, DispatchContext, Outbound
+
+from .. import InvalidArgument
+from .._native import Progress, log_passes
+from . import _compat
+
+if TYPE_CHECKING:
+    from ._fanout_peers import Peer
+
+_PROGRESS = "notifications/progress"
+_MESSAGE = "notifications/message"
+
+
+class GatedRequest:
+    """Stands in for a request's `DispatchContext`."""
+
+    def __init__(self, inner: DispatchContext[Any], token: int | str | None, peer: Peer | None) -> None:
+        self._inner = inner
+        self._progress = _progress(token)
+        self._peer = peer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+        """Send a notification on the request's own stream, if it may be."""
+        if method == _PROGRESS:
+            params = self._report(dict(params or {}))
+            if params is None:
+                return
+        elif method == _MESSAGE and not _passes(self._peer, params):
+            return
+        await self._inner.notify(method, params, opts)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress; on the wire only if the client gave a token."""
+        if self._report({"progress": progress, "total": total, "message": message}) is not None:
+            await self._inner.progress(progress, total, message)
+
+    def _report(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        total = params.get("total")
+        message = params.get("message")
+        told, why = self._progress.report(
+            float(params.get("progress", 0.0)),
+            None if total is None else float(total),
+            message if isinstance(message, str) else None,
+            time.monotonic(),
+        )
+        if why == "not_finite":
+            raise ValueError("progress: must be a finite number, and so must its total")
+        # The token is the request's own, whatever the tool named.
+        return None if told is None else {**params, **json.loads(told)}
+
+    def end(self) -> None:
+        """The request has its answer."""
+        self._progress.end()
+
+
+def _progress(token: int | str | None) -> Progress:
+    try:
+        return Progress(token, 0.0)
+    except InvalidArgument:
+        return Progress(None, 0.0)  # beyond what an id may be: nothing is reported under it
+
+
+class GatedConnection:
+    """Stands in for a session's `Outbound`: what is said outside any request."""
+
+    def __init__(self, inner: Outbound, peer: Peer) -> None:
+        self._inner = inner
+        self._peer = peer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
+        """Send a notification on the session's own stream, if it may be."""
+        if method == _MESSAGE and not _passes(self._peer, params):
+            return
+        await self._inner.notify(method, params, opts)
+
+
+def gate_connection(connection: Connection, peer: Peer) -> None:
+    """Hold what is said outside any request to the session's level."""
+    outbound: Any = connection.outbound
+    inner = outbound._inner if isinstance(outbound, GatedConnection) else outbound
+    connection.outbound = GatedConnection(inner, peer)  # type: ignore[assignment]
+
+
+def _passes(peer: Peer | None, params: Mapping[str, Any] | None) -> bool:
+    # From 2026-07-28 on the SDK itself holds messages to the request's level.
+    if peer is None or peer.level is None:
+        return True
+    level = (params or {}).get("level")
+    try:
+        return log_passes(False, peer.level, level) if isinstance(level, str) else True
+    except InvalidArgument:
+        return True  # a level that there is not is the SDK's to refuse
+
+
+async def gated(ctx: ServerRequestContext[Any, Any], call_next: CallNext, peer: Peer | None) -> HandlerResult:
+    """Run a request whose tool is held to the rules."""
+    meta = (ctx.params or {}).get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+    if isinstance(token, bool) or not isinstance(token, int | str):
+        token = None
+    outbound: Any = GatedRequest(_compat.request_outbound(ctx.session), token, peer)
+    session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
+    try:
+        return await call_next(replace(ctx, session=session))
+    finally:
+        outbound.end()
