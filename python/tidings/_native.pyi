@@ -460,7 +460,7 @@ class Fanout:
     @property
     def failed(self) -> int:
         """They asked for it, and their connections were found not to have taken a frame in time."""
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
 
 @final
 class Outbox:

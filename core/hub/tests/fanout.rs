@@ -460,6 +460,8 @@ fn a_task_that_ends_is_told_to_who_named_it_wherever_it_runs() {
         tool: "tool",
         timeout: None,
         task: Some(TaskTerms { ttl_ms: 60_000, bound: true }),
+        open: &[],
+        peer: None,
     }))
     .expect("begun");
     let id = call.id().to_string();

@@ -102,7 +102,7 @@ def gate_connection(connection: Connection, peer: Peer) -> None:
     """Hold what is said outside any request to the session's level."""
     outbound: Any = connection.outbound
     inner = outbound._inner if isinstance(outbound, GatedConnection) else outbound
-    connection.outbound = GatedConnection(inner, peer)  # type: ignore[assignment]
+    connection.outbound = GatedConnection(inner, peer)
 
 
 def _passes(peer: Peer | None, params: Mapping[str, Any] | None) -> bool:

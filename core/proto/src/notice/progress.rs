@@ -10,17 +10,11 @@ use crate::json;
 const METHOD: &str = "notifications/progress";
 
 /// What an operator may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgressRules {
     /// At least so many milliseconds between two reports that are sent; 0 sets no limit. What comes sooner is left out,
     /// which the next report makes good, because each says everything.
     pub min_interval_ms: u64,
-}
-
-impl Default for ProgressRules {
-    fn default() -> Self {
-        Self { min_interval_ms: 0 }
-    }
 }
 
 /// Why a report is not sent.
