@@ -40,6 +40,13 @@ class Process:
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
 
+    def notify(self, kind: str) -> int:
+        """Has it publish a change; how many listeners of its own it told."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"notify {kind}\n")
+        self._process.stdin.flush()
+        return int(self.line().removeprefix("told "))
+
     def kill(self) -> None:
         """kill -9."""
         self._process.kill()
@@ -94,6 +101,9 @@ def main() -> None:
     for line in sys.stdin:
         if line.strip() == "go":
             stage.gate.open()
+        elif line.startswith("notify "):
+            fanout = tidings.mcp.notify(server, line.split()[1])
+            print(f"told {fanout.told}", flush=True)
     served.stop()
     hub.run(hub.close())
 

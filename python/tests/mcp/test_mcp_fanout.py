@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tidings.mcp
 from mcp_listen import Listener, Stdio, told, until
-from mcp_stage import Stage, high_level_server
+from mcp_process import ServerProcess
+from mcp_stage import KINDS, Stage, high_level_server
 from mcp_wire import LEGACY, MODERN, Answer, Client, Served, in_loop
 from tidings import Fanout, Hub
 from tidings.mcp import _compat
@@ -117,6 +119,31 @@ def test_one_publish_reaches_all_kinds_of_clients_once(
     assert tools.next() == (UPDATED, {"uri": "x:/y"})
     assert counts(tidings.mcp.notify(plain, "tools", "prompts", "resources")) == (8, 0, 0)
     assert one.next() == (TOOLS, {})
+
+
+def test_one_publish_reaches_the_clients_of_another_process(
+    plain: Any, hub: Hub, serve: Callable[..., Served], tmp_path: Path, keep: Keep, listen: Listen
+) -> None:
+    tidings.mcp.attach(plain, hub)
+    here = serve(plain)
+    other = ServerProcess(tmp_path / "tidings.db", min(KINDS))
+    try:
+        sessions = [Client(here.port, LEGACY), Client(other.port, "2025-06-18")]
+        streams = [keep(session.get()) for session in sessions]
+        listeners = [
+            listen(Client(port, MODERN), {"toolsListChanged": True}, id)
+            for port, id in ((here.port, 1), (other.port, "1"))
+        ]
+        until(lambda: total(hub) == 2)
+        assert counts(tidings.mcp.notify(plain, "tools")) == (2, 0, 0)
+        assert [told(stream) for stream in streams] == [TOOLS, TOOLS]
+        assert [listener.next() for listener in listeners] == [(TOOLS, {})] * 2
+        assert other.notify("prompts") == 1
+        assert [told(stream) for stream in streams] == [PROMPTS, PROMPTS]
+        assert other.notify("tools") == 2
+        assert [listener.next() for listener in listeners] == [(TOOLS, {})] * 2
+    finally:
+        other.close()
 
 
 def test_the_dead_session_hears_it_when_it_comes_back(
