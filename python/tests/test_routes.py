@@ -2,6 +2,8 @@
 
 import json
 import logging
+import sys
+import textwrap
 import threading
 
 import anyio
@@ -234,3 +236,42 @@ def test_what_a_registration_needs(hub: tidings.Hub) -> None:
         hub.register_callback("other", None)  # type: ignore[arg-type]
     with pytest.raises(tidings.InvalidArgument, match="empty"):
         hub.register_callback("", handler)
+
+
+KILLED = """
+    import asyncio, json, os, sys, tidings
+
+    async def main():
+        hub = tidings.Hub(sys.argv[1], worker_lease=1.0)
+
+        def die(delivery):
+            print(delivery.event_id, flush=True)
+            os.kill(os.getpid(), 9)
+
+        hub.register_callback("audit", die)
+        serving = asyncio.ensure_future(hub.serve_routes())
+        while not hub.serves("callback", "audit"):
+            await asyncio.sleep(0.01)
+        route = {"id": "r", "type": "callback", "endpoint": "audit", "triggers": ["completed"]}
+        call = await hub.begin_call(
+            config=json.dumps({"routes": [route]}), route_types=["callback"], open=["audit"], principal="p", request_id=1, tool="t"
+        )
+        await call.complete(b"{}")
+        await serving
+
+    asyncio.run(main())
+"""
+
+
+async def test_a_process_that_is_killed_while_it_handles_leaves_it_to_the_next(url: str) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), url]
+    died = await anyio.run_process(command, check=False, stderr=None)
+    assert died.returncode == -9
+    got: list[tidings.HostDelivery] = []
+    async with tidings.Hub(url) as hub:
+        hub.register_callback("audit", got.append)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hub.serve_routes)
+            [delivery] = await settled(hub, "delivered")
+            tasks.cancel_scope.cancel()
+    assert (delivery.attempts, [again.event_id for again in got]) == (2, [died.stdout.decode().strip()])

@@ -210,6 +210,10 @@ class Hub:
         """The route types that were registered."""
         return list(dict.fromkeys(route.route_type for route in self._registered))
 
+    def serves(self, route_type: str, name: str | None = None) -> bool:
+        """Whether this process serves such a place now: a type of your own, or a `callback` or `message` of that name."""
+        return self._native.offers(route_type, name)
+
     async def serve_routes(self) -> None:
         """Hands deliveries to what was registered before, until it is cancelled or the hub closes.
 

@@ -141,6 +141,11 @@ impl Hub {
         begin.check(&self.inner.hub)
     }
 
+    /// Whether this process offers that place now.
+    pub fn offers(&self, offer: &Offer) -> Result<bool> {
+        offer.is_open(&self.inner.hub)
+    }
+
     /// Offers a place that takes deliveries.
     pub fn outlet(&self, offer: Offer) -> Result<Outlet> {
         offer.open(self, &self.inner.hub)

@@ -58,6 +58,10 @@ impl Offer {
         self.name().map(drop)
     }
 
+    pub(crate) fn is_open(&self, core: &tidings::Hub) -> Result<bool> {
+        Ok(core.offers(&self.name()?)?)
+    }
+
     pub(crate) fn open(self, hub: &Hub, core: &tidings::Hub) -> Result<Outlet> {
         let defaults = OutletOptions::default();
         let options = OutletOptions {

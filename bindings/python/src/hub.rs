@@ -148,6 +148,11 @@ impl Hub {
         entry(py, "Hub.check_config", || self.inner.check_config(&begin))
     }
 
+    fn offers(&self, py: Python<'_>, route_type: String, name: Option<String>) -> PyResult<bool> {
+        let offer = Offer { route_type, name, peer: None, limit: None, timeout: None };
+        blocking(py, "Hub.offers", || self.inner.offers(&offer))
+    }
+
     fn outlet(
         &self,
         py: Python<'_>,

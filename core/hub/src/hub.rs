@@ -242,6 +242,11 @@ impl Hub {
         Outlet::offer(self.core()?, name, options)
     }
 
+    /// Whether this process offers that place now.
+    pub fn offers(&self, name: &OutletName) -> Result<bool> {
+        Ok(self.core()?.outlets.offers(name))
+    }
+
     /// A new outbox: where one event loop or thread takes frames for the connections it writes to.
     pub fn outbox(&self) -> Result<Outbox> {
         Outbox::new(self.core()?)

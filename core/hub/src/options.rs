@@ -1,5 +1,6 @@
 //! What an operator may set. Every default is safe for a public server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_proto::address;
@@ -9,6 +10,7 @@ use tidings_proto::stream::Retention;
 use tidings_proto::webhook::{HeaderPolicy, Secret};
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::policy::Policy;
 
 /// Options of a hub.
 #[derive(Clone, Debug)]
@@ -24,6 +26,9 @@ pub struct Options {
     pub max_body_bytes: usize,
     /// What becomes of a firing that no route can carry.
     pub undeliverable: UndeliverablePolicy,
+    /// Judges every config before it is accepted. Without one all that keep the rules are, and no names are open but those
+    /// of [`BeginCall::open`](crate::BeginCall::open).
+    pub policy: Option<Arc<dyn Policy>>,
     /// Where webhooks may go besides public addresses.
     pub address: address::Policy,
     /// Header names that a route may set besides `authorization` and `x-*`.
@@ -93,6 +98,7 @@ impl Default for Options {
             config_limits: ConfigLimits::default(),
             max_body_bytes: 256 << 10,
             undeliverable: UndeliverablePolicy::Drop,
+            policy: None,
             address: address::Policy::default(),
             header_names: Vec::new(),
             default_secret: None,

@@ -104,6 +104,8 @@ export class Stage {
         config: bytes(given.config),
         routeTypes: given.routeTypes,
         principal: "anyone",
+        peer: "calling",
+        open: given.open ?? [],
         requestId: 1,
         tool: "tool",
       });
@@ -250,6 +252,8 @@ export class Stage {
       config: bytes(given.config),
       routeTypes: given.routeTypes ?? ["webhook"],
       principal: given.principal ?? "anyone",
+      peer: "calling",
+      open: given.open ?? [],
       requestId: requestId(given.requestId ?? "1"),
       tool: given.tool ?? "tool",
       timeoutMs: given.timeoutMs,

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import tidings
-from tidings import Call, ConfigError, Event, Gap, Hub, Retention, Tail, TidingsError, Webhook, WebhookError, Writer
+from tidings import (
+    Call,
+    ConfigError,
+    Event,
+    Gap,
+    HostDelivery,
+    Hub,
+    Retention,
+    Tail,
+    TidingsError,
+    Webhook,
+    WebhookError,
+    Writer,
+)
 
 Given = dict[str, Any]
 Step = Callable[[Given], Coroutine[Any, Any, Any]]
@@ -76,6 +92,45 @@ def after(given: Given) -> int | str | None:
     return found
 
 
+class Outlet:
+    """A handler that is served in a thread and waits for the scenario's answers."""
+
+    def __init__(self, hub: Hub, kind: str, name: str | None) -> None:
+        self.came: queue.Queue[HostDelivery] = queue.Queue()
+        self.answers: queue.Queue[str] = queue.Queue()
+        if kind == "message":
+            serve = hub.serve_sink(name or "", self.handle)
+        else:
+            if kind == "callback":
+                hub.register_callback(name or "", self.handle)
+            else:
+                hub.register_route_type(kind, self.handle)
+            serve = hub.serve_routes()
+        threading.Thread(target=hub.run, args=(serve,), daemon=True).start()
+        while not hub.serves(kind, name):
+            time.sleep(0.001)
+
+    def handle(self, delivery: HostDelivery) -> bool:
+        self.came.put(delivery)
+        answer = self.answers.get()
+        if answer == "fail":
+            raise ValueError(answer)
+        return answer == "confirm"
+
+    def next(self, answer: str) -> Given:
+        delivery = self.came.get(timeout=60)
+        self.answers.put(answer)
+        return {
+            "route": delivery.route,
+            "type": delivery.route_type,
+            "endpoint": delivery.endpoint,
+            "trigger": delivery.trigger,
+            "attempt": delivery.attempt,
+            "eventId": delivery.event_id,
+            "body": delivery.body.decode(),
+        }
+
+
 class Stage:
     """What lives between the steps of a scenario."""
 
@@ -85,6 +140,7 @@ class Stage:
         self.writers: dict[str, Writer] = {}
         self.tails: dict[str, tuple[Tail, deque[Any]]] = {}
         self.calls: dict[str, Call] = {}
+        self.outlets: dict[str, Outlet] = {}
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs a step without an event loop."""
@@ -121,6 +177,8 @@ class Stage:
                 config=as_bytes(given["config"]),
                 route_types=given["routeTypes"],
                 principal="anyone",
+                peer="calling",
+                open=given.get("open", []),
                 request_id=1,
                 tool="tool",
             )
@@ -185,6 +243,13 @@ class Stage:
                 for delivery in self.open_hub.deliveries(call, given.get("state"))
             ]
         }
+
+    async def hub_outlet(self, given: Given) -> Given:
+        self.outlets[given["as"]] = Outlet(self.open_hub, given["type"], given.get("name"))
+        return {}
+
+    async def outlet_next(self, given: Given) -> Given:
+        return self.outlets[given["outlet"]].next(given["answer"])
 
     async def stream_append(self, given: Given) -> Given:
         stream = self.open_hub.stream(given["scope"], given["name"])
@@ -254,6 +319,8 @@ class Stage:
             config=as_bytes(given["config"]),
             route_types=given.get("routeTypes", ["webhook"]),
             principal=given.get("principal", "anyone"),
+            peer="calling",
+            open=given.get("open", []),
             request_id=json.loads(given.get("requestId", "1")),
             tool=given.get("tool", "tool"),
             timeout=given["timeoutMs"] / 1000 if "timeoutMs" in given else None,

@@ -29,6 +29,7 @@ use crate::notify::lock;
 use crate::options::Options;
 use crate::owned::Owned;
 use crate::plan;
+use crate::policy;
 use crate::stream::Writer;
 use crate::task;
 
@@ -109,6 +110,9 @@ pub(crate) fn read_config(options: &Options, begin: &BeginCall<'_>) -> Result<No
 impl Call {
     pub(crate) async fn begin(core: Arc<Core>, begin: BeginCall<'_>) -> Result<Self> {
         core.alive()?;
+        let decided = policy::decide(&core.options, &begin).await?;
+        let open: Vec<&str> = decided.open.iter().map(String::as_str).chain(begin.open.iter().copied()).collect();
+        let begin = BeginCall { config: decided.config.as_deref().or(begin.config), open: &open, ..begin };
         let mut config = read_config(&core.options, &begin)?;
         plan::bind_to_peer(&mut config, begin.peer);
         begin.task.map_or(Ok(()), |terms| task::check_terms(&core.options, terms))?;

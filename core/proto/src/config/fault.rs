@@ -93,7 +93,8 @@ impl Faults {
         }
     }
 
-    pub(super) fn one(rule: &'static str, message: impl Into<String>) -> Self {
+    /// The one fault of a config as a whole.
+    pub fn one(rule: &'static str, message: impl Into<String>) -> Self {
         let mut faults = Self::default();
         faults.push("", rule, message);
         faults

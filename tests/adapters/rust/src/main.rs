@@ -14,8 +14,19 @@ use serde_json::{Value, json};
 /// What an operation came to.
 type Answer = Result<Value, String>;
 
-const FEATURES: [&str; 10] =
-    ["rules", "webhook", "config", "errors", "streams", "calls", "processes", "crash", "clock", "store_faults"];
+const FEATURES: [&str; 11] = [
+    "rules",
+    "webhook",
+    "config",
+    "errors",
+    "streams",
+    "calls",
+    "processes",
+    "crash",
+    "clock",
+    "store_faults",
+    "outlets",
+];
 
 /// Runs what has to be waited for.
 fn wait<T>(work: impl Future<Output = T>) -> T {

@@ -3,6 +3,7 @@
 mod clock;
 mod faulty;
 mod options;
+mod outlets;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use tidings::proto::stream::{Cursor, Gap};
 use tidings::proto::trigger::Reason;
 use tidings::store::{DeliveryState, StoreErrorKind, Subject};
 use tidings::{
-    After, BeginCall, Call, Durability, Ended, Error, Event, Hub, NewEvent, ReadLimits, Stream, SystemClock, Tail,
-    Writer,
+    After, BeginCall, Call, Durability, Ended, Error, Event, Hub, NewEvent, Outlet, ReadLimits, Stream, SystemClock,
+    Tail, Writer,
 };
 
 use crate::given::Given;
@@ -39,6 +40,7 @@ pub(crate) struct Stage {
     writers: HashMap<String, Writer>,
     readers: HashMap<String, Reader>,
     calls: HashMap<String, Call>,
+    outlets: HashMap<String, Outlet>,
 }
 
 /// An error is an outcome like any other; that an adapter cannot do what is asked is not.
@@ -70,6 +72,7 @@ impl Stage {
             writers: HashMap::new(),
             readers: HashMap::new(),
             calls: HashMap::new(),
+            outlets: HashMap::new(),
         }
     }
 
@@ -83,6 +86,8 @@ impl Stage {
             "store.fail" => self.fail_store(given),
             "hub.close" => self.close(),
             "hub.resume" => self.resume(given),
+            "hub.outlet" => self.outlet(given),
+            "outlet.next" => self.next_handed(given),
             "hub.deliveries" => self.deliveries(given),
             "hub.stats" => self.stats(),
             "hub.new_writer" => self.new_writer(given),
@@ -116,6 +121,7 @@ impl Stage {
         self.readers.clear();
         self.writers.clear();
         self.calls.clear();
+        self.outlets.clear();
         if let Some(hub) = self.hub.take() {
             hub.close(Duration::from_secs(10));
         }
@@ -291,8 +297,8 @@ impl Stage {
             route_types: &if given.has("routeTypes") { given.texts("routeTypes")? } else { vec!["webhook"] },
             principal: given.maybe_text("principal")?.unwrap_or("anyone"),
             session: None,
-            peer: None,
-            open: &[],
+            peer: Some("calling"),
+            open: &if given.has("open") { given.texts("open")? } else { Vec::new() },
             request_id: &RequestId::parse(request_id.as_bytes()).map_err(|error| error.to_string())?,
             tool: given.maybe_text("tool")?.unwrap_or("tool"),
             timeout: given.maybe_num("timeoutMs")?.map(Duration::from_millis),
