@@ -10,10 +10,13 @@ use tidings::{BeginCall, Call, Deciding, Decision, Error, ErrorCode, Hub, Policy
 
 type Rule = fn(&PolicyRequest<'_>) -> Result<Decision, String>;
 
+/// Principal, tool, session, config.
+type Asked = (String, String, Option<String>, String);
+
 #[derive(Debug)]
 struct Scripted {
     rule: Rule,
-    asked: Mutex<Vec<(String, String, Option<String>, String)>>,
+    asked: Mutex<Vec<Asked>>,
 }
 
 impl Policy for Scripted {
