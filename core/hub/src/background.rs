@@ -14,6 +14,7 @@ use crate::core::{Core, millis};
 use crate::dispatch;
 use crate::fanout::others as published;
 use crate::others::Others;
+use crate::verify;
 
 /// How often, in milliseconds, due work of other processes is looked for when nothing is known to be due.
 const LOOK_MS: i64 = 1_000;
@@ -156,6 +157,7 @@ async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
     if core.store.is_shared() && core.fanouts.any() {
         published::look(core);
     }
+    came_of_it += verify::start(core, &mut in_flight.webhooks, round).await;
     came_of_it += dispatch::lease(core, &mut in_flight.webhooks, round).await;
     let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
     came_of_it += handed;

@@ -1,7 +1,7 @@
 //! What all parts of an open hub share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::background;
 use crate::call::CallInner;
 use crate::clock::{Clock, Timeline};
 use crate::committer::{Committer, Means};
+use crate::dispatch::Load;
 use crate::error::{Error, ErrorCode, Result};
 use crate::fanout::Fanouts;
 use crate::fork;
@@ -44,6 +45,12 @@ pub(crate) struct Core {
     pub(crate) started: StoreMillis,
     pub(crate) sender: Sender,
     pub(crate) outlets: Outlets,
+    /// The attempts under way.
+    pub(crate) load: Load,
+    /// Verifications under way.
+    pub(crate) verifying: AtomicU32,
+    /// Nothing is leased for the time being.
+    paused: AtomicBool,
     /// The calls that run in this process.
     pub(crate) calls: Mutex<HashMap<CallId, Weak<CallInner>>>,
     /// How many calls go on without their request, by whose limit counts.
@@ -86,6 +93,9 @@ impl Core {
             worker: WorkerId(random()?),
             sender: Sender::new(&options),
             outlets: Outlets::default(),
+            load: Load::default(),
+            verifying: AtomicU32::new(0),
+            paused: AtomicBool::new(false),
             calls: Mutex::default(),
             detached: Mutex::default(),
             late: AtomicU64::new(0),
@@ -201,6 +211,22 @@ impl Core {
 
     pub(crate) fn random(&self) -> Result<[u8; 16]> {
         random()
+    }
+
+    /// A number for jitter, spread evenly.
+    pub(crate) fn random_number(&self) -> u64 {
+        random().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()))
+    }
+
+    /// Whether deliveries are held back for the time being.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    /// Holds deliveries back, or lets them go again.
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Release);
+        self.work.notify_one();
     }
 
     pub(crate) fn heartbeat_op(&self) -> Op {

@@ -1,14 +1,17 @@
-//! Takes due deliveries, makes their attempts, and settles what came of them.
+//! Takes deliveries that may go, makes their attempts, and settles what came of them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tidings_proto::config::Route;
-use tidings_proto::delivery::{AttemptOutcome, Attempted, Category, DeliveryState, Next, RetryPolicy, next};
+use tidings_proto::delivery::{
+    AttemptOutcome, Attempted, Category, DeliveryState, DisableReason, EndpointState, Learned, Next, RetryPolicy, next,
+};
 use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
 use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, sign};
-use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Lease, Op, Settle};
+use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Flow, Lease, Op, Refused, Settle, Taken};
 use tokio::task::JoinSet;
 
 use crate::background::commit;
@@ -17,24 +20,75 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::failpoint;
 use crate::outlet::Handed;
 use crate::plan;
+use crate::receipt;
 use crate::sender::{Attempt, Sent};
+use crate::target;
 
 /// A lease outlives its attempt by at least this, for recording what came of it.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
 /// How long a store that fails is left alone before the outcome of an attempt is given to it once more.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Leases what is due `now`, as far as there are free slots, and starts its attempts. Says how many.
+/// Leased at a time, so that no commit takes long.
+const BATCH: u32 = 64;
+/// Attempts at once at an endpoint that never took anything yet.
+const FRESH: u32 = 1;
+
+/// The attempts that are under way in this process.
+#[derive(Clone, Default)]
+pub(crate) struct Load {
+    all: Arc<AtomicU32>,
+    /// Those at endpoints for which nothing speaks.
+    suspects: Arc<AtomicU32>,
+}
+
+impl Load {
+    fn of(count: &AtomicU32) -> u32 {
+        count.load(Ordering::Relaxed)
+    }
+
+    /// Counts an attempt until the answer is dropped, however its task ends.
+    fn count(&self, suspect: bool) -> Counted {
+        let mut counts = vec![Arc::clone(&self.all)];
+        if suspect {
+            counts.push(Arc::clone(&self.suspects));
+        }
+        for count in &counts {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        Counted(counts)
+    }
+}
+
+struct Counted(Vec<Arc<AtomicU32>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        for count in &self.0 {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Leases what may go `now`, as far as there are free slots, and starts its attempts. Says how many.
 pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: StoreMillis) -> usize {
-    let free = (core.options.concurrency as usize).saturating_sub(in_flight.len());
-    let limit = u32::try_from(free).unwrap_or(u32::MAX);
-    if limit == 0 || core.is_closed() {
+    let slots = core.options.concurrency;
+    let limit = slots.saturating_sub(Load::of(&core.load.all)).min(BATCH);
+    if limit == 0 || core.is_closed() || core.is_paused() {
         return 0;
     }
     let length = core.options.delivery_lease.max(core.options.attempt_timeout.saturating_add(SETTLE_TIME));
     let until = core.timeline.now().saturating_add(millis(length));
-    let lease = Lease { worker: core.worker, now, until, limit };
-    start(core, in_flight, vec![Op::Lease(lease)], until).await
+    let flow = Flow {
+        per_endpoint: core.options.endpoint_concurrency,
+        fresh: FRESH,
+        suspects: slots.div_ceil(2).saturating_sub(Load::of(&core.load.suspects)),
+        rate: core.options.endpoint_rate,
+        host_rate: core.options.host_rate,
+        policy: core.options.endpoints,
+    };
+    let lease = Lease { worker: core.worker, now, until, limit, flow };
+    start(core, in_flight, vec![Op::Lease(lease)], until, Some(&core.load)).await
 }
 
 /// The same for what waits for places of this process: each takes as much as it has room for. Says how many, and when
@@ -44,7 +98,7 @@ pub(crate) async fn lease_outlets(
     in_flight: &mut JoinSet<()>,
     now: StoreMillis,
 ) -> (usize, Option<StoreMillis>) {
-    if core.outlets.is_empty() || core.is_closed() {
+    if core.outlets.is_empty() || core.is_closed() || core.is_paused() {
         return (0, None);
     }
     let Ok(waiting) = core.store.waiting_outlets() else { return (0, None) };
@@ -53,14 +107,20 @@ pub(crate) async fn lease_outlets(
     for (outlet, room) in ready {
         let length = core.options.delivery_lease.max(room.timeout.saturating_add(SETTLE_TIME));
         let until = core.timeline.now().saturating_add(millis(length));
-        let lease = Lease { worker: core.worker, now, until, limit: room.free };
-        count += start(core, in_flight, vec![Op::LeaseOutlet { lease, outlet }], until).await;
+        let lease = Lease { worker: core.worker, now, until, limit: room.free, flow: Flow::unlimited() };
+        count += start(core, in_flight, vec![Op::LeaseOutlet { lease, outlet }], until, None).await;
     }
     (count, next)
 }
 
-/// Commits the leases and starts the attempts of what they answer.
-async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, leases: Vec<Op>, until: StoreMillis) -> usize {
+/// Commits the leases and starts the attempts of what they answer, counted in `load`.
+async fn start(
+    core: &Arc<Core>,
+    in_flight: &mut JoinSet<()>,
+    leases: Vec<Op>,
+    until: StoreMillis,
+    load: Option<&Load>,
+) -> usize {
     let Some(done) = commit(core, Durability::Process, leases).await else { return 0 };
     let leased = done.into_iter().flat_map(|done| if let Done::Leased(leased) = done { leased } else { Vec::new() });
     let leased: Vec<Delivery> = leased.collect();
@@ -75,24 +135,70 @@ async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, leases: Vec<Op>, u
     }
     let count = leased.len();
     for delivery in leased {
+        let counted = load.map(|load| load.count(delivery.suspect));
         let core = Arc::clone(core);
-        in_flight.spawn(async move { attempt(&core, delivery, until).await });
+        in_flight.spawn(async move {
+            attempt(&core, delivery, until).await;
+            drop(counted);
+        });
     }
     count
 }
 
-/// One attempt of one delivery, from the lease to its end.
+/// What became of one lease.
+struct Ended {
+    next: Next,
+    /// There was an attempt.
+    counts: bool,
+    /// What it tells of the endpoint.
+    learned: Option<Learned>,
+}
+
+/// One lease of one delivery, to its end.
 async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
-    // No attempt begins at or after the deadline.
-    let in_time = core.timeline.now() < delivery.new.deadline;
-    let sent = if !in_time { Sent::Failed(Category::Deadline) } else { send(core, &delivery).await };
+    let now = core.timeline.now();
+    let ended = match delivery.taken {
+        // No attempt begins at or after the deadline.
+        Taken::Ready if now < delivery.new.deadline => match try_it(core, &delivery).await {
+            Some(ended) => ended,
+            None => {
+                let back = settled(core, &delivery, DeliveryState::Retrying, delivery.new.due, None, false);
+                return settle(core, vec![back], until).await;
+            }
+        },
+        Taken::Disabled => given_up(DeliveryState::Dead, Category::EndpointDisabled),
+        Taken::Ready | Taken::Late => {
+            let state = if now < delivery.new.deadline { DeliveryState::Dead } else { DeliveryState::Expired };
+            given_up(state, waited_for(core, &delivery, state))
+        }
+    };
+    settle(core, consequences(core, &delivery, &ended), until).await;
+}
+
+fn given_up(state: DeliveryState, category: Category) -> Ended {
+    Ended { next: Next::Final { state, category, disable_endpoint: false }, counts: false, learned: None }
+}
+
+/// Why a delivery had to wait until it was too late.
+fn waited_for(core: &Core, delivery: &Delivery, state: DeliveryState) -> Category {
+    let standing = core.store.endpoint(delivery.new.endpoint).ok().flatten().map(|record| record.standing);
+    match standing {
+        Some(standing) if standing.state == EndpointState::Disabled => Category::EndpointDisabled,
+        Some(standing) if standing.state == EndpointState::Unverified => Category::ChallengeFailed,
+        _ if state == DeliveryState::Expired => Category::Deadline,
+        _ => Category::RateLimited,
+    }
+}
+
+/// One attempt. `None`: there was nobody to hand it to, and it goes back.
+async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
+    let sent = send(core, delivery).await;
     if sent == Sent::NotTaken {
-        let back = settled(core, &delivery, DeliveryState::Retrying, delivery.new.due, None, false);
-        return settle(core, vec![back], until).await;
+        return None;
     }
     failpoint::hit("after_post_before_ack");
     let attempted = Attempted {
-        attempts: delivery.attempts + u32::from(in_time),
+        attempts: delivery.attempts + 1,
         first_attempt_at: delivery.new.created_at,
         deadline: delivery.new.deadline,
     };
@@ -102,7 +208,7 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
         ..if has_successor { RetryPolicy::with_successor() } else { RetryPolicy::last_route() }
     };
     let outcome = match &sent {
-        Sent::Response { status, retry_after } => {
+        Sent::Response { status, retry_after, .. } => {
             AttemptOutcome::Response { status: *status, retry_after: retry_after.as_deref() }
         }
         Sent::Confirmed => AttemptOutcome::Confirmed,
@@ -110,9 +216,10 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
         Sent::Failed(category) => AttemptOutcome::Failed(*category),
     };
     let now = core.timeline.now();
-    let random = core.random().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()));
-    let next = next(&policy, &attempted, outcome, now, core.timeline.wall(), random);
-    settle(core, consequences(core, &delivery, next, in_time), until).await;
+    let next = next(&policy, &attempted, outcome, now, core.timeline.wall(), core.random_number());
+    // A place in the host has no standing.
+    let learned = if delivery.new.outlet.is_some() { None } else { learned(outcome, delivery.suspect) };
+    Some(Ended { next, counts: true, learned })
 }
 
 /// Makes an attempt in the way of its route's type.
@@ -148,24 +255,42 @@ async fn hand(core: &Arc<Core>, delivery: &Delivery, name: &OutletName, route: R
     }
 }
 
+/// What an attempt tells of the endpoint. That one which takes everything took one more is no news, and neither is what is
+/// wrong with the event alone (413).
+fn learned(outcome: AttemptOutcome<'_>, suspect: bool) -> Option<Learned> {
+    match (outcome, outcome.category()) {
+        (_, None) => suspect.then_some(Learned::Took),
+        (AttemptOutcome::Response { status: 410, .. }, _) => Some(Learned::Disable(DisableReason::Gone)),
+        (AttemptOutcome::Response { status: 413, .. }, _) => None,
+        (_, Some(category)) => Some(Learned::Failed(category)),
+    }
+}
+
 /// The request of one attempt: the stored bytes, signed anew with the attempt's own timestamp.
 fn prepare(core: &Core, delivery: &Delivery, route: Route) -> Result<Attempt> {
-    let Route { endpoint: Some(endpoint), secret, headers, .. } = route else {
+    let Some(endpoint) = route.endpoint.clone() else {
         return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
     };
+    let headers = signed(core, route, &delivery.new.event_id, &delivery.new.body)?;
+    Ok(Attempt { endpoint, headers, body: Some(delivery.new.body.clone()), keep: 0 })
+}
+
+/// The headers of a request that a route asks for, signed now: with the route's own secret, or else with the operator's,
+/// where there is one.
+pub(crate) fn signed(core: &Core, route: Route, id: &str, body: &[u8]) -> Result<Vec<(String, String)>> {
     let timestamp = core.timeline.wall().div_euclid(1_000);
-    let mut all = vec![
-        (ID_HEADER.to_owned(), delivery.new.event_id.clone()),
-        (TIMESTAMP_HEADER.to_owned(), timestamp.to_string()),
-    ];
-    let own = secret.map(|secret| Secret::parse(secret.expose())).transpose();
+    let mut all = vec![(ID_HEADER.to_owned(), id.to_owned()), (TIMESTAMP_HEADER.to_owned(), timestamp.to_string())];
+    let own = route.secret.map(|secret| Secret::parse(secret.expose())).transpose();
     let own = own.map_err(|fault| Error::new(ErrorCode::Internal, format!("the stored secret: {fault}")))?;
-    if let Some(secret) = own.or_else(|| core.options.default_secret.clone()) {
-        let signature = sign(&[secret], &delivery.new.event_id, timestamp, &delivery.new.body);
-        all.push((SIGNATURE_HEADER.to_owned(), signature));
+    let secrets: Vec<Secret> = match own {
+        Some(secret) => vec![secret],
+        None => core.options.default_secret.iter().chain(&core.options.previous_secret).cloned().collect(),
+    };
+    if !secrets.is_empty() {
+        all.push((SIGNATURE_HEADER.to_owned(), sign(&secrets, id, timestamp, body)));
     }
-    all.extend(headers.into_iter().map(|(name, value)| (name, value.expose().to_owned())));
-    Ok(Attempt { endpoint, headers: all, body: delivery.new.body.clone() })
+    all.extend(route.headers.into_iter().map(|(name, value)| (name, value.expose().to_owned())));
+    Ok(all)
 }
 
 fn settled(
@@ -187,37 +312,61 @@ fn settled(
     }))
 }
 
-/// What is to be committed after an attempt: with the end of one route goes the start of the next. `counts`: there was
-/// an attempt.
-fn consequences(core: &Core, delivery: &Delivery, next: Next, counts: bool) -> Vec<Op> {
+/// What is to be committed at the end of a lease: with the end of one route goes the start of the next.
+fn consequences(core: &Core, delivery: &Delivery, ended: &Ended) -> Vec<Op> {
     let now = core.timeline.now();
-    let settled = |state, due, error| settled(core, delivery, state, due, error, counts);
-    match next {
-        Next::Delivered => vec![settled(DeliveryState::Delivered, now, None)],
+    let settled = |state, due, error| settled(core, delivery, state, due, error, ended.counts);
+    let attempts = delivery.attempts + u32::from(ended.counts);
+    let mut ops = match ended.next {
+        Next::Delivered => {
+            let receipt = receipt::finished(core, delivery, DeliveryState::Delivered, None, attempts);
+            [settled(DeliveryState::Delivered, now, None)].into_iter().chain(receipt).collect()
+        }
         Next::RetryAt { at, category } => vec![settled(DeliveryState::Retrying, at, Some(category))],
         // Dead or expired: a route that is still in time takes over.
-        Next::Final { state, category, .. } => match plan::successor(core, &delivery.new) {
-            Ok(Some(successor)) => {
-                vec![settled(DeliveryState::Superseded, now, Some(category)), Op::Enqueue(Box::new(successor))]
-            }
-            Ok(None) => {
-                tracing::warn!(delivery = %delivery.new.id, state = state.as_str(), %category, "a delivery is given up");
-                vec![settled(state, now, Some(category))]
-            }
-            Err(error) => {
+        Next::Final { state, category, .. } => {
+            let successor = plan::successor(core, &delivery.new).unwrap_or_else(|error| {
                 tracing::error!(delivery = %delivery.new.id, %error, "the next route is lost");
-                vec![settled(state, now, Some(category))]
+                Vec::new()
+            });
+            if successor.is_empty() {
+                tracing::warn!(delivery = %delivery.new.id, state = state.as_str(), %category, "a delivery is given up");
+                let receipt = receipt::finished(core, delivery, state, Some(category), attempts);
+                [settled(state, now, Some(category))].into_iter().chain(receipt).collect()
+            } else {
+                [settled(DeliveryState::Superseded, now, Some(category))].into_iter().chain(successor).collect()
             }
-        },
+        }
+    };
+    if let Some(learned) = ended.learned {
+        ops.extend(disables(core, delivery, learned));
+        ops.push(target::learned(core, delivery.new.endpoint, learned));
     }
+    ops
+}
+
+/// The receipt for an endpoint that is disabled by what was learned of it.
+fn disables(core: &Core, delivery: &Delivery, learned: Learned) -> Option<Op> {
+    if matches!(learned, Learned::Took) {
+        return None;
+    }
+    let before = core.store.endpoint(delivery.new.endpoint).ok().flatten()?.standing;
+    let after = before.learn(&core.options.endpoints, learned, core.timeline.now());
+    let (reason, _) = after.disabled.filter(|_| before.state != EndpointState::Disabled)?;
+    tracing::warn!(endpoint = %delivery.new.endpoint, reason = reason.as_str(), "an endpoint is disabled");
+    receipt::disabled(core, &delivery.new.principal, Some(&delivery.new.route_id), reason)
 }
 
 /// Commits what became of a delivery, as long as the lease lasts: what is not recorded is sent again, with the same id
 /// and bytes.
-async fn settle(core: &Core, ops: Vec<Op>, until: StoreMillis) {
+async fn settle(core: &Core, mut ops: Vec<Op>, until: StoreMillis) {
     loop {
         match core.committer.submit(Commit::new(Durability::Disk, ops.clone())).await {
             Ok(Ok(_)) => return core.work.notify_one(),
+            // Whoever closed the stream of receipts must not keep the outcome back.
+            Ok(Err(CommitError::Refused(Refused::Closed))) if ops.iter().any(is_receipt) => {
+                ops.retain(|op| !is_receipt(op));
+            }
             Ok(Err(CommitError::Refused(refused))) => {
                 tracing::info!(%refused, "the outcome of an attempt came too late to count");
                 return;
@@ -228,4 +377,8 @@ async fn settle(core: &Core, ops: Vec<Op>, until: StoreMillis) {
             Ok(Err(CommitError::Store(_))) | Err(_) => return,
         }
     }
+}
+
+fn is_receipt(op: &Op) -> bool {
+    matches!(op, Op::AppendShared(_))
 }

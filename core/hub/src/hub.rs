@@ -278,6 +278,19 @@ impl Hub {
         Ok(self.core()?.store.deliveries(subject, state, limit)?)
     }
 
+    /// Holds deliveries and verifications back in this process until [`unpause`](Self::unpause): attempts under way go on to
+    /// their end, none is begun. What fires meanwhile is kept. Other processes of the store go on.
+    pub fn pause(&self) -> Result<()> {
+        self.core()?.set_paused(true);
+        Ok(())
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    pub fn unpause(&self) -> Result<()> {
+        self.core()?.set_paused(false);
+        Ok(())
+    }
+
     /// What the hub has done and holds. All zero before its first use.
     pub fn stats(&self) -> Stats {
         use std::sync::atomic::Ordering::Relaxed;

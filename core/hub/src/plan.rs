@@ -1,9 +1,7 @@
 //! What follows from a firing: which route gets it, with which bytes, and what cannot be delivered.
 
-use tidings_proto::address::Endpoint;
 use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route};
-use tidings_proto::delivery::RetryPolicy;
-use tidings_proto::delivery::deadline;
+use tidings_proto::delivery::{EndpointKey, EndpointState, RetryPolicy, deadline};
 use tidings_proto::firing::{Body, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, undelivered_json};
 use tidings_proto::id::{EventId, RequestId};
 use tidings_proto::route::{Choice, OutletName, UndeliverablePolicy, choose};
@@ -15,6 +13,7 @@ use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Outlet, Sealed, Sub
 
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
+use crate::target::Target;
 
 /// The consequences of one firing.
 #[derive(Default)]
@@ -38,18 +37,27 @@ pub(crate) fn plan(
     // Its process may offer what this one does not, unless it is dead.
     let lost = ended.is_some_and(|ended| ended.reason == Some(Reason::ServerLost));
     let elsewhere = record.worker != core.worker && !lost;
-    let can = |index: usize| deliverable(core, &config.routes[index], elsewhere);
+    let can = |index: usize| deliverable(core, &record.principal, &config.routes[index], elsewhere).is_some();
+    let undeliverable = |routes: &[usize], policy, reason| {
+        let ids: Vec<&str> = routes.iter().map(|index| config.routes[*index].id.as_str()).collect();
+        let entry = Undelivered { trigger, routes: &ids, reason };
+        let undelivered = (policy == UndeliverablePolicy::Annotate).then(|| undelivered_json(&[entry]));
+        Plan { ops: Vec::new(), undelivered }
+    };
     let (route, fallbacks) = match choose(config, trigger, can, core.options.undeliverable) {
         Choice::NotAsked => return Ok(Plan::default()),
         Choice::Deliver { route, fallbacks } => (route, fallbacks),
         Choice::Undeliverable { routes, policy } => {
             tracing::warn!(call = %record.id, %trigger, "no route can take the firing");
-            let ids: Vec<&str> = routes.iter().map(|index| config.routes[*index].id.as_str()).collect();
-            let entry = Undelivered { trigger, routes: &ids, reason: UndeliveredReason::NoRoute };
-            let undelivered = (policy == UndeliverablePolicy::Annotate).then(|| undelivered_json(&[entry]));
-            return Ok(Plan { ops: Vec::new(), undelivered });
+            return Ok(undeliverable(&routes, policy, UndeliveredReason::NoRoute));
         }
     };
+    let most = core.options.max_pending;
+    // A store that cannot be asked now will still take what follows once it is back.
+    if core.store.pending(&record.principal, most).is_ok_and(|pending| pending >= most) {
+        tracing::warn!(call = %record.id, %trigger, most, "the principal has too many unfinished deliveries");
+        return Ok(undeliverable(&[route], core.options.undeliverable, UndeliveredReason::TooManyPending));
+    }
     let request_id = RequestId::parse(record.request_id.as_bytes())
         .map_err(|error| Error::new(ErrorCode::Internal, format!("the stored request id: {error}")))?;
     let event_id = EventId::from_bytes(core.random()?);
@@ -70,7 +78,8 @@ pub(crate) fn plan(
     let routes: Vec<Route> = fallbacks.into_iter().map(|index| config.routes[index].clone()).collect();
     let body = Body::new(&firing, core.options.max_body_bytes).for_route(&config.routes[route].id);
     let now = core.timeline.now();
-    let deadline = deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms);
+    let until = deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms);
+    let (endpoint, mut ops) = named(core, &record.principal, &config.routes[route])?;
     let delivery = NewDelivery {
         id: DeliveryId(core.random()?),
         event_id: event_id.to_string(),
@@ -80,14 +89,18 @@ pub(crate) fn plan(
         route_id: config.routes[route].id.clone(),
         route_at: route_span(&body, &config.routes[route].id),
         route: seal(vec![config.routes[route].clone()]),
-        fallback: if routes.is_empty() { Sealed::default() } else { seal(routes.clone()) },
         body: body.into(),
         due: now,
-        outlet: outlet(&config.routes[route], !routes.is_empty(), now, deadline),
-        deadline,
+        outlet: outlet(&config.routes[route], !routes.is_empty(), now, until),
+        deadline: until,
         created_at: now,
+        endpoint,
+        fifo_key: config.routes[route].fifo_key.clone(),
+        wait_until: wait_until(&config.routes[route], now, until, !routes.is_empty()),
+        fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
     };
-    Ok(Plan { ops: vec![Op::Enqueue(Box::new(delivery))], undelivered: None })
+    ops.push(Op::Enqueue(Box::new(delivery)));
+    Ok(Plan { ops, undelivered: None })
 }
 
 /// The entry for a firing whose outcome the store did not take in time; `None` when no route asked for it.
@@ -98,13 +111,36 @@ pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger) -> Opti
     (!ids.is_empty()).then(|| undelivered_json(&[entry]))
 }
 
-/// Whether a route can take a delivery now: a URL, as far as its text tells; a place in the host, if it is offered.
-/// `elsewhere`: another process may offer what this one does not.
-fn deliverable(core: &Core, route: &Route, elsewhere: bool) -> bool {
+/// Where a route leads, if it can take a delivery now: a URL, as far as its text tells and unless its endpoint is disabled;
+/// a place in the host, if it is offered. `elsewhere`: another process may offer what this one does not.
+fn deliverable(core: &Core, principal: &str, route: &Route, elsewhere: bool) -> Option<Target> {
     if let Some(name) = OutletName::of(route) {
-        return core.outlets.offers(&name) || elsewhere;
+        return (core.outlets.offers(&name) || elsewhere).then(|| Target::in_host(principal, &name));
     }
-    route.endpoint.as_deref().is_some_and(|endpoint| Endpoint::parse(endpoint, &core.options.address).is_ok())
+    let target = Target::of(core, principal, route)?;
+    (target.state(core) != Some(EndpointState::Disabled)).then_some(target)
+}
+
+/// The endpoint of a route that can be delivered to, and what makes it known to a store that has forgotten it.
+fn named(core: &Core, principal: &str, route: &Route) -> Result<(EndpointKey, Vec<Op>)> {
+    if let Some(name) = OutletName::of(route) {
+        return Ok((Target::in_host(principal, &name).key, Vec::new()));
+    }
+    let target = Target::of(core, principal, route)
+        .ok_or_else(|| Error::new(ErrorCode::Internal, "the route that was chosen leads nowhere"))?;
+    let key = target.key;
+    let ops = if target.state(core).is_none() { vec![target.name(core, principal, route)] } else { Vec::new() };
+    Ok((key, ops))
+}
+
+/// Until when a delivery waits for its endpoint: with another route after it, no longer than until that one takes over. One
+/// that goes through the host has its outlet's own time.
+fn wait_until(route: &Route, now: StoreMillis, deadline: StoreMillis, has_successor: bool) -> StoreMillis {
+    if OutletName::of(route).is_some() {
+        return deadline;
+    }
+    let hand_over = RetryPolicy::with_successor().hand_over_ms.filter(|_| has_successor);
+    hand_over.map_or(deadline, |after| now.saturating_add_unsigned(after).min(deadline))
 }
 
 /// Where a delivery over this route has to go through the host. A route that has a successor is not waited for any longer
@@ -136,7 +172,7 @@ pub(crate) fn stored_config(record: &CallRecord) -> Result<NotificationConfig, F
 }
 
 /// Routes as the store keeps them: a config of nothing else, which holds their secrets.
-fn seal(routes: Vec<Route>) -> Sealed {
+pub(crate) fn seal(routes: Vec<Route>) -> Sealed {
     Sealed(NotificationConfig { routes, timeout_ms: None }.to_json().into())
 }
 
@@ -166,13 +202,13 @@ pub(crate) fn outcome_event(ended: &Ended<'_>) -> String {
     out
 }
 
-/// The delivery of the same firing over the next route, when `delivery`'s own route is given up. `None`: there is none
+/// What enqueues the same firing over the next route, when `delivery`'s own route is given up; nothing where there is none
 /// that could still take it.
 ///
 /// A route's `deadlineMs` and the 24 hours count from the firing. That is when the first route's delivery was enqueued;
 /// from the third route on it is when the one before was, as the store keeps no more: later by the minutes that a route
 /// with a successor gets.
-pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<NewDelivery>> {
+pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Vec<Op>> {
     let mut routes = read(&delivery.fallback)?;
     let now = core.timeline.now();
     let own_limit = read(&delivery.route).ok().and_then(|mut own| own.pop()).and_then(|own| own.deadline_ms);
@@ -182,8 +218,12 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
         let route = routes.remove(0);
         let elsewhere = OutletName::of(&route).is_some() && belongs_elsewhere(core, delivery);
         let until = deadline(delivery.created_at, None, route.deadline_ms).min(last);
-        if until <= now || !deliverable(core, &route, elsewhere) {
-            continue;
+        let target = deliverable(core, &delivery.principal, &route, elsewhere).filter(|_| until > now);
+        let Some(target) = target else { continue };
+        let key = target.key;
+        let mut ops = Vec::new();
+        if OutletName::of(&route).is_none() && target.state(core).is_none() {
+            ops.push(target.name(core, &delivery.principal, &route));
         }
         let (start, end) = (delivery.route_at.0 as usize, delivery.route_at.1 as usize);
         let (Some(before), Some(after)) = (delivery.body.get(..start), delivery.body.get(end..)) else {
@@ -191,7 +231,7 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
         };
         let id = json_string(&route.id);
         let body = [before, id.as_bytes(), after].concat();
-        return Ok(Some(NewDelivery {
+        ops.push(Op::Enqueue(Box::new(NewDelivery {
             id: DeliveryId(core.random()?),
             route_id: route.id.clone(),
             route_at: route_span(&body, &route.id),
@@ -200,12 +240,16 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Option<Ne
             outlet: outlet(&route, !routes.is_empty(), now, until),
             deadline: until,
             created_at: now,
+            endpoint: key,
+            fifo_key: route.fifo_key.clone(),
+            wait_until: wait_until(&route, now, until, !routes.is_empty()),
             route: seal(vec![route]),
             fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
             ..delivery.clone()
-        }));
+        })));
+        return Ok(ops);
     }
-    Ok(None)
+    Ok(Vec::new())
 }
 
 /// Whether the delivery's call came in at another process, which may offer what this one does not.

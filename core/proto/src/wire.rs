@@ -1,6 +1,6 @@
 //! Names and codes that are not (or not yet) in a released MCP version, all in this one module.
 //!
-//! SEP-992 and SEP-2694 are drafts: what they name may change, and changes here only. Names under `io.tidings` are
+//! SEP-992 and SEP-2694 are drafts and SEP-3415 is Beta: what they name may change, and changes here only. Names under `io.tidings` are
 //! our own.
 
 use crate::json;
@@ -50,6 +50,23 @@ pub mod sep2694 {
     pub const REASON_AHEAD: &str = "ahead";
 }
 
+/// SEP-3415, "Events extension": how the sender of webhooks and a receiver deal with each other. Beta; the names are those
+/// of its October text.
+pub mod sep3415 {
+    /// Member that tells a control envelope from an event.
+    pub const TYPE: &str = "type";
+    /// The envelope that asks an endpoint whether it wants webhooks.
+    pub const TYPE_VERIFICATION: &str = "verification";
+    /// Member with the nonce, in the envelope and in its answer.
+    pub const CHALLENGE: &str = "challenge";
+    /// What the `webhook-id` of a verification begins with.
+    pub const VERIFICATION_ID_PREFIX: &str = "msg_verification_";
+    /// The path of the document by which an origin says where it takes webhooks.
+    pub const WELL_KNOWN_RECEIVER: &str = "/.well-known/mcp-webhook-receiver.json";
+    /// Its member that lists path prefixes.
+    pub const RECEIVERS: &str = "receivers";
+}
+
 /// Our own extensions, under the reverse-DNS prefix `io.tidings`.
 pub mod tidings {
     /// Key under the capability `extensions`; its value has the shape of SEP-992's capability.
@@ -68,6 +85,14 @@ pub mod tidings {
     pub const EVENT_OUTCOME: &str = "io.tidings.outcome";
     /// Type of the event that says the client's connection was lost while the call goes on.
     pub const EVENT_DISCONNECTED: &str = "io.tidings.disconnected";
+    /// The stream of receipts, in the scope of the principal.
+    pub const STREAM_DELIVERIES: &str = "deliveries";
+    /// Type of the receipt for a delivery that was taken.
+    pub const EVENT_DELIVERED: &str = "io.tidings.delivered";
+    /// Type of the receipt for one that was given up, or whose deadline passed.
+    pub const EVENT_DEAD: &str = "io.tidings.dead";
+    /// Type of the receipt that says that an endpoint is disabled.
+    pub const EVENT_DISABLED: &str = "io.tidings.disabled";
     /// Notification on a resumed legacy stream that cannot be complete.
     pub const GAP: &str = "notifications/io.tidings/gap";
     /// Notification of a route of type `message`; its params are the webhook body.

@@ -1,11 +1,14 @@
-//! Deliveries: enqueued, leased, settled. `queue` is 0 while one waits, 1 in a worker's hands, 2 when it is finished, 3 while
-//! it waits for its outlet (then `at` is when any worker may take it all the same).
+//! Deliveries: enqueued, leased, settled. `queue` is 0 while one waits, 1 in a worker's hands, 2 when it is finished, 3
+//! while it waits for its outlet (then `at` is when any worker may take it all the same), 4 while it waits behind another one
+//! of its key.
 
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::time::StoreMillis;
+use tidings_store::flow::{self, HostRow, Line, Shelf};
 use tidings_store::{
-    Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Refused, Sealed, Settle, WorkerId,
+    Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Refused, Sealed, Settle, Taken, WorkerId,
 };
 
 use crate::error::Fail;
@@ -16,27 +19,25 @@ use crate::writer::Tx;
 /// What an operator is told of a delivery whose sealed route no longer opens.
 const UNREADABLE: &str = "unreadable";
 
-/// A delivery that may be leased.
-struct Candidate {
-    due: StoreMillis,
-    n: i64,
-    /// A worker that is gone, or whose lease ran out, had it: its attempt counts as begun.
-    begun: bool,
-}
-
 impl Tx<'_> {
     pub(crate) fn enqueue(&mut self, new: &NewDelivery) -> Result<Done, Fail> {
         self.saw(new.created_at);
         let route = self.core.sealer.seal(&new.route.0, Field::DeliveryRoute, &new.id.0)?;
         let fallback = self.core.sealer.seal(&new.fallback.0, Field::DeliveryFallback, &new.id.0)?;
         let subject = subject_columns(&new.subject);
+        let line = self.line_of(new.endpoint, &new.principal, new.created_at)?;
+        let behind = match &new.fifo_key {
+            Some(key) => self.has_unfinished(line.n, key)?,
+            None => false,
+        };
         let made = self
             .conn
             .prepare_cached(
                 "INSERT INTO deliveries (uid, queue, at, state, due, deadline, created_at, attempts, token, subject_kind, subject,
-                     event_id, principal, trigger_name, route_id, outlet, outlet_until)
-                 VALUES (?1, iif(?11 IS NULL, 0, 3), max(?2, coalesce(?12, ?2)), 'pending', ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10,
-                     ?11, ?12)
+                     event_id, principal, trigger_name, route_id, endpoint, fifo, wait_until, outlet,
+                     outlet_until)
+                 VALUES (?1, ?11, max(?2, coalesce(?16, ?2)), 'pending', ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?12, ?13, ?14,
+                     ?15, ?16)
                  ON CONFLICT DO NOTHING",
             )?
             .execute(params![
@@ -50,6 +51,14 @@ impl Tx<'_> {
                 new.principal,
                 new.trigger,
                 new.route_id,
+                match (behind, &new.outlet) {
+                    (true, _) => 4,
+                    (false, Some(_)) => 3,
+                    (false, None) => 0,
+                },
+                line.n,
+                new.fifo_key,
+                new.wait_until,
                 new.outlet.as_ref().map(|outlet| &outlet.name),
                 new.outlet.as_ref().map(|outlet| outlet.until),
             ])?;
@@ -68,89 +77,73 @@ impl Tx<'_> {
                 new.route_at.1,
                 &new.body[..]
             ])?;
+        if !behind && new.outlet.is_none() && line.at.is_none_or(|at| at > new.due) {
+            self.wake_at(line.n, new.due)?;
+        }
         Ok(Done::Nothing)
+    }
+
+    /// Whether a key has a delivery that is not finished.
+    fn has_unfinished(&self, endpoint: i64, key: &str) -> Result<bool, Fail> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2)",
+            )?
+            .query_row((endpoint, key), |row| row.get(0))?)
     }
 
     pub(crate) fn lease(&mut self, lease: &Lease) -> Result<Done, Fail> {
         self.saw(lease.now);
-        self.rebind(lease.now)?;
-        let mut found = self.waiting(lease)?;
-        found.extend(self.abandoned(lease)?);
-        found.sort_by_key(|candidate| (candidate.due, candidate.n));
-        found.dedup_by_key(|candidate| candidate.n);
-        found.truncate(lease.limit as usize);
-        self.take_all(found, lease)
+        if lease.limit == 0 {
+            return Ok(Done::Leased(Vec::new()));
+        }
+        self.take_back_abandoned(lease.now)?;
+        let mut bench = Bench { tx: self, lease, leased: Vec::new() };
+        flow::lease(&mut bench, lease)?;
+        Ok(Done::Leased(bench.leased))
     }
 
     pub(crate) fn lease_outlet(&mut self, lease: &Lease, outlet: &str) -> Result<Done, Fail> {
         self.saw(lease.now);
-        let found = self
-            .conn
-            .prepare_cached(
-                "SELECT due, n FROM deliveries WHERE queue = 3 AND outlet = ?1 AND due <= ?2 ORDER BY due, n LIMIT ?3",
-            )?
-            .query_map((outlet, lease.now, lease.limit), |row| {
-                Ok(Candidate { due: row.get(0)?, n: row.get(1)?, begun: false })
-            })?
-            .collect::<Result<_, _>>()?;
-        self.take_all(found, lease)
+        let found: Vec<i64> = {
+            let mut select = self.conn.prepare_cached(
+                "SELECT n FROM deliveries WHERE queue = 3 AND outlet = ?1 AND due <= ?2 ORDER BY due, n LIMIT ?3",
+            )?;
+            select.query_map((outlet, lease.now, lease.limit), |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        let mut bench = Bench { tx: self, lease, leased: Vec::new() };
+        bench.take_all(found, Taken::Ready, false)?;
+        Ok(Done::Leased(bench.leased))
     }
 
-    /// Those of an outlet whose worker does not settle them any more wait for the outlet again; their attempts count.
-    fn rebind(&self, now: StoreMillis) -> Result<(), Fail> {
-        const AGAIN: &str = "UPDATE deliveries SET queue = 3, at = max(due, outlet_until), state = 'retrying',
-            attempts = attempts + 1, worker = NULL WHERE queue = 1 AND outlet_until > ?1";
-        self.conn.prepare_cached(&format!("{AGAIN} AND at <= ?1"))?.execute([now])?;
+    /// Leased deliveries that nobody will settle any more wait again; the attempts that were begun count.
+    fn take_back_abandoned(&self, now: StoreMillis) -> Result<(), Fail> {
+        let ran_out: Vec<i64> = {
+            let mut select = self.conn.prepare_cached("SELECT n FROM deliveries WHERE queue = 1 AND at <= ?1")?;
+            select.query_map([now], |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        for n in ran_out {
+            self.give_back_one(n)?;
+        }
         for worker in self.holders()? {
             if rows::gone(self.conn, self.core, worker, now)? {
-                self.conn.prepare_cached(&format!("{AGAIN} AND worker = ?2"))?.execute((now, worker.0))?;
+                self.give_back(worker)?;
             }
         }
         Ok(())
     }
 
-    fn take_all(&self, found: Vec<Candidate>, lease: &Lease) -> Result<Done, Fail> {
-        let mut leased = Vec::with_capacity(found.len());
-        for candidate in found {
-            leased.extend(self.take(&candidate, lease)?);
-        }
-        Ok(Done::Leased(leased))
-    }
-
-    fn waiting(&self, lease: &Lease) -> Result<Vec<Candidate>, Fail> {
-        let mut due = self
+    fn give_back_one(&self, n: i64) -> Result<(), Fail> {
+        let (endpoint, due, in_line) = self
             .conn
-            .prepare_cached("SELECT at, n FROM deliveries WHERE queue = ?3 AND at <= ?1 ORDER BY at, n LIMIT ?2")?;
-        let mut found = Vec::new();
-        for queue in [0, 3] {
-            let rows = due.query_map((lease.now, lease.limit, queue), |row| {
-                Ok(Candidate { due: row.get(0)?, n: row.get(1)?, begun: false })
-            })?;
-            for candidate in rows {
-                found.push(candidate?);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Leased deliveries that nobody will settle any more. They count by their own due time, like the others.
-    fn abandoned(&self, lease: &Lease) -> Result<Vec<Candidate>, Fail> {
-        let begun = |row: &rusqlite::Row<'_>| Ok(Candidate { due: row.get(0)?, n: row.get(1)?, begun: true });
-        let mut ran_out = self
-            .conn
-            .prepare_cached("SELECT due, n FROM deliveries WHERE queue = 1 AND at <= ?1 ORDER BY due, n LIMIT ?2")?;
-        let mut found: Vec<_> = ran_out.query_map((lease.now, lease.limit), begun)?.collect::<Result<_, _>>()?;
-        for worker in self.holders()? {
-            if rows::gone(self.conn, self.core, worker, lease.now)? {
-                let mut theirs = self.conn.prepare_cached(
-                    "SELECT due, n FROM deliveries WHERE queue = 1 AND worker = ?1 ORDER BY due, n LIMIT ?2",
-                )?;
-                for candidate in theirs.query_map((worker.0, lease.limit), begun)? {
-                    found.push(candidate?);
-                }
-            }
-        }
-        Ok(found)
+            .prepare_cached(
+                "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(due, coalesce(outlet_until, due)),
+                 state = 'retrying', attempts = attempts + 1, worker = NULL
+                 WHERE n = ?1 RETURNING endpoint, due, outlet IS NULL",
+            )?
+            .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, bool>(2)?)))?;
+        if in_line { self.wake_at(endpoint, due) } else { Ok(()) }
     }
 
     fn holders(&self) -> Result<Vec<WorkerId>, Fail> {
@@ -161,16 +154,17 @@ impl Tx<'_> {
 
     /// Puts one delivery into the worker's hands. A sealed route that does not open is damage that no attempt mends: the
     /// delivery dies instead of standing in the way of the others.
-    fn take(&self, candidate: &Candidate, lease: &Lease) -> Result<Option<Delivery>, Fail> {
+    fn take(&self, n: i64, lease: &Lease, taken: Taken, suspect: bool) -> Result<Option<Delivery>, Fail> {
         let delivery = self
             .conn
             .prepare_cached(
-                "UPDATE deliveries SET queue = 1, at = ?2, state = 'leased', token = token + 1, attempts = attempts + ?3, worker = ?4
+                "UPDATE deliveries SET queue = 1, at = ?2, state = 'leased', token = token + 1, worker = ?3
                  WHERE n = ?1
                  RETURNING uid, event_id, subject_kind, subject, principal, trigger_name, route_id, due, deadline, created_at,
-                     attempts, token, outlet, outlet_until",
+                     attempts, token, fifo, wait_until, (SELECT uid FROM endpoints WHERE n = endpoint), outlet, outlet_until",
             )?
-            .query_row((candidate.n, lease.until, candidate.begun, lease.worker.0), |row| {
+            .query_row((n, lease.until, lease.worker.0), |row| {
+                let endpoint: Option<[u8; 32]> = row.get(14)?;
                 Ok(Delivery {
                     new: NewDelivery {
                         id: DeliveryId(row.get::<_, Id>(0)?.0),
@@ -184,20 +178,25 @@ impl Tx<'_> {
                         body: Bytes::new(),
                         route_at: (0, 0),
                         due: row.get(7)?,
-                        outlet: match (row.get(12)?, row.get(13)?) {
+                        outlet: match (row.get(15)?, row.get(16)?) {
                             (Some(name), Some(until)) => Some(Outlet { name, until }),
                             _ => None,
                         },
                         deadline: row.get(8)?,
                         created_at: row.get(9)?,
+                        endpoint: EndpointKey(endpoint.unwrap_or_default()),
+                        fifo_key: row.get(12)?,
+                        wait_until: row.get(13)?,
                     },
                     attempts: rows::small(row, 10)?,
                     token: rows::count(row, 11)?,
+                    taken,
+                    suspect,
                 })
             })?;
-        let delivery = self.with_contents(candidate.n, delivery)?;
+        let delivery = self.with_contents(n, delivery)?;
         if delivery.is_none() {
-            self.finish(candidate.n, DeliveryState::Dead, false, Some(UNREADABLE), lease.now)?;
+            self.finish(n, DeliveryState::Dead, false, Some(UNREADABLE), lease.now)?;
         }
         Ok(delivery)
     }
@@ -245,12 +244,15 @@ impl Tx<'_> {
             self.finish(n, settle.state, settle.counts, settle.error.as_deref(), settle.at)?;
         } else {
             // Anything that is not final means another attempt.
-            self.conn
+            let endpoint = self
+                .conn
                 .prepare_cached(
-                    "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(?2, coalesce(outlet_until, ?2)), due = ?2, state = 'retrying', attempts = attempts + ?3,
-                     last_error = ?4, worker = NULL WHERE n = ?1",
+                    "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(?2, coalesce(outlet_until, ?2)), due = ?2,
+                     state = 'retrying', attempts = attempts + ?3, last_error = ?4, worker = NULL
+                     WHERE n = ?1 RETURNING endpoint",
                 )?
-                .execute((n, settle.due, settle.counts, &settle.error))?;
+                .query_row((n, settle.due, settle.counts, &settle.error), |row| row.get(0))?;
+            self.wake(endpoint)?;
         }
         Ok(Done::Nothing)
     }
@@ -263,23 +265,130 @@ impl Tx<'_> {
         error: Option<&str>,
         at: StoreMillis,
     ) -> Result<(), Fail> {
-        self.conn
+        let (endpoint, key): (i64, Option<String>) = self
+            .conn
             .prepare_cached(
                 "UPDATE deliveries SET queue = 2, at = ?2, state = ?3, attempts = attempts + ?4,
-                 last_error = ?5, worker = NULL WHERE n = ?1",
+                 last_error = ?5, worker = NULL WHERE n = ?1 RETURNING endpoint, fifo",
             )?
-            .execute((n, at, state.as_str(), counts, error))?;
+            .query_row((n, at, state.as_str(), counts, error), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some(key) = key {
+            self.next_of_key(endpoint, &key)?;
+        }
+        self.wake(endpoint)
+    }
+
+    /// Lets the next delivery of a key come forward, unless one is there.
+    fn next_of_key(&self, endpoint: i64, key: &str) -> Result<(), Fail> {
+        self.conn
+            .prepare_cached(
+                "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(due, coalesce(outlet_until, due))
+                 WHERE queue = 4 AND n = (
+                     SELECT n FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2 ORDER BY n LIMIT 1)",
+            )?
+            .execute((endpoint, key))?;
         Ok(())
     }
 
     /// Ends the leases of a worker that leaves; the attempts it had begun count.
     pub(crate) fn give_back(&self, worker: WorkerId) -> Result<(), Fail> {
-        self.conn
-            .prepare_cached(
-                "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(due, coalesce(outlet_until, due)), state = 'retrying', attempts = attempts + 1, worker = NULL
-                 WHERE queue = 1 AND worker = ?1",
-            )?
-            .execute([worker.0])?;
-        Ok(())
+        let theirs: Vec<i64> = {
+            let mut select = self.conn.prepare_cached("SELECT n FROM deliveries WHERE queue = 1 AND worker = ?1")?;
+            select.query_map([worker.0], |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        theirs.into_iter().try_for_each(|n| self.give_back_one(n))
+    }
+}
+
+/// One lease on its way.
+struct Bench<'a, 'c> {
+    tx: &'a mut Tx<'c>,
+    lease: &'a Lease,
+    leased: Vec<Delivery>,
+}
+
+impl Bench<'_, '_> {
+    fn take_all(&mut self, rows: Vec<i64>, taken: Taken, suspect: bool) -> Result<u32, Fail> {
+        let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        for n in rows {
+            self.leased.extend(self.tx.take(n, self.lease, taken, suspect)?);
+        }
+        Ok(count)
+    }
+}
+
+impl Shelf for Bench<'_, '_> {
+    type Error = Fail;
+    type Place = i64;
+
+    fn first_ready(&mut self, now: StoreMillis) -> Result<Option<i64>, Fail> {
+        self.tx.first_line(now)
+    }
+
+    fn line(&mut self, n: i64) -> Result<Line, Fail> {
+        self.tx.read_line(n)
+    }
+
+    fn put_line(&mut self, n: i64, line: &Line) -> Result<(), Fail> {
+        self.tx.write_line(n, line)
+    }
+
+    fn in_flight(&mut self, n: i64) -> Result<u32, Fail> {
+        Ok(self
+            .tx
+            .conn
+            .prepare_cached("SELECT count(*) FROM deliveries WHERE endpoint = ?1 AND queue = 1")?
+            .query_row([n], |row| rows::small(row, 0))?)
+    }
+
+    fn next_waiting(&mut self, n: i64) -> Result<Option<StoreMillis>, Fail> {
+        self.tx.next_waiting_of(n)
+    }
+
+    fn take(&mut self, n: i64, due_by: StoreMillis, limit: u32, taken: Taken, suspect: bool) -> Result<u32, Fail> {
+        let due: Vec<i64> = {
+            let mut select = self.tx.conn.prepare_cached(
+                "SELECT n FROM deliveries WHERE endpoint = ?1 AND queue = 0 AND at <= ?2 ORDER BY at, n LIMIT ?3",
+            )?;
+            select.query_map((n, due_by, limit), |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        self.take_all(due, taken, suspect)
+    }
+
+    fn take_let_go(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Fail> {
+        let free: Vec<i64> = {
+            let mut select = self
+                .tx
+                .conn
+                .prepare_cached("SELECT n FROM deliveries WHERE queue = 3 AND at <= ?1 ORDER BY at, n LIMIT ?2")?;
+            select.query_map((now, limit), |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        self.take_all(free, Taken::Ready, false)
+    }
+
+    fn take_late(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Fail> {
+        let late: Vec<i64> = {
+            let mut select = self.tx.conn.prepare_cached(
+                "SELECT n FROM deliveries WHERE queue IN (0, 4) AND wait_until <= ?1 ORDER BY wait_until, n LIMIT ?2",
+            )?;
+            select.query_map((now, limit), |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        self.take_all(late, Taken::Late, false)
+    }
+
+    fn host(&mut self, host: &str) -> Result<HostRow, Fail> {
+        self.tx.host_row(host)
+    }
+
+    fn put_host(&mut self, host: &str, row: HostRow) -> Result<(), Fail> {
+        self.tx.write_host(host, row)
+    }
+
+    fn share(&mut self, host: &str, principal: &str) -> Result<i64, Fail> {
+        self.tx.host_share(host, principal)
+    }
+
+    fn put_share(&mut self, host: &str, principal: &str, tag: i64) -> Result<(), Fail> {
+        self.tx.write_share(host, principal, tag)
     }
 }

@@ -30,6 +30,7 @@ mod calls;
 mod changes;
 mod connection;
 mod deliveries;
+mod endpoints;
 mod error;
 mod fork;
 mod gate;
@@ -58,11 +59,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Page,
-    Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
+    EndpointRecord, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    WorkerId,
 };
 
 use crate::changes::Watch;
@@ -383,6 +386,22 @@ impl Store for SqliteStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
         self.read_with("read what was published", |conn, _| publishes::read(conn, after, limit))
+    }
+
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
+        self.read_with("look up an endpoint", |conn, core| endpoints::by_key(conn, core, key))
+    }
+
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
+        self.read_with("list endpoints", |conn, core| endpoints::list(conn, core, principal, limit))
+    }
+
+    fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
+        self.read_with("look for endpoints to verify", |conn, _| endpoints::next_verification(conn))
+    }
+
+    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError> {
+        self.read_with("count deliveries", |conn, _| endpoints::pending(conn, principal, most))
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {

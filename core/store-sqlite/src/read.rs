@@ -13,7 +13,7 @@ use tidings_store::{
 use crate::connection::Role;
 use crate::error::Fail;
 use crate::rows::{self, CALL, Id, SUMMARY, StreamRow, count, int, subject_columns};
-use crate::{Core, lock};
+use crate::{Core, endpoints, lock};
 
 /// Idle connections that are kept.
 const KEPT: usize = 4;
@@ -167,9 +167,7 @@ pub(crate) fn due_timers(conn: &Connection, now: StoreMillis, limit: u32) -> Res
 pub(crate) fn next_due(conn: &Connection) -> Result<Option<StoreMillis>, Fail> {
     let first = |sql: &str| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<StoreMillis>>(0));
     let timer = first("SELECT min(due) FROM timers")?;
-    let waiting = first("SELECT min(at) FROM deliveries WHERE queue = 0")?;
-    let bound = first("SELECT min(at) FROM deliveries WHERE queue = 3")?;
-    Ok([timer, waiting, bound].into_iter().flatten().min())
+    Ok([timer, endpoints::next_due(conn)?].into_iter().flatten().min())
 }
 
 /// One step of the index for each outlet, however much waits there.

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -166,6 +166,62 @@ const V5: &str = "
         name TEXT,
         audience TEXT
     ) STRICT;
+";
+
+/// Deliveries wait in lines, one for each endpoint. What an older library enqueued stands in a line of its own, which asks
+/// for no proof.
+const V6: &str = "
+    CREATE TABLE endpoints (
+        n INTEGER PRIMARY KEY,
+        at INTEGER,                 -- when its line is looked at; NULL: nothing in it may go
+        turn INTEGER NOT NULL,      -- its order among lines of one moment
+        tat INTEGER NOT NULL,       -- its bucket
+        named_at INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        proof TEXT,
+        proven_at INTEGER,
+        proven_until INTEGER,
+        disabled TEXT,
+        disabled_at INTEGER,
+        verify_at INTEGER,
+        refusals INTEGER NOT NULL,
+        failures INTEGER NOT NULL,
+        failing_since INTEGER,
+        open_until INTEGER NOT NULL,
+        good INTEGER NOT NULL,
+        last_error TEXT,
+        uid BLOB NOT NULL,
+        principal TEXT NOT NULL,
+        host TEXT NOT NULL,
+        route BLOB NOT NULL         -- sealed
+    ) STRICT;
+    CREATE UNIQUE INDEX endpoints_uid ON endpoints (uid);
+    CREATE INDEX endpoints_ready ON endpoints (at, turn) WHERE at IS NOT NULL;
+    CREATE INDEX endpoints_unverified ON endpoints (verify_at) WHERE verify_at IS NOT NULL;
+    CREATE INDEX endpoints_principal ON endpoints (principal);
+    CREATE INDEX endpoints_host ON endpoints (host);
+    CREATE INDEX endpoints_named ON endpoints (named_at);
+
+    CREATE TABLE hosts (host TEXT PRIMARY KEY, tat INTEGER NOT NULL, clock INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE host_shares (
+        host TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        tag INTEGER NOT NULL,
+        PRIMARY KEY (host, principal)
+    ) WITHOUT ROWID, STRICT;
+
+    ALTER TABLE deliveries ADD COLUMN endpoint INTEGER NOT NULL DEFAULT 0;      -- endpoints.n
+    ALTER TABLE deliveries ADD COLUMN fifo TEXT;
+    ALTER TABLE deliveries ADD COLUMN wait_until INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX deliveries_line ON deliveries (endpoint, queue, at);
+    CREATE INDEX deliveries_late ON deliveries (wait_until) WHERE queue IN (0, 4);
+    CREATE INDEX deliveries_fifo ON deliveries (endpoint, fifo) WHERE fifo IS NOT NULL AND queue <> 2;
+    CREATE INDEX deliveries_principal ON deliveries (principal) WHERE queue <> 2;
+
+    INSERT INTO endpoints (n, at, turn, tat, named_at, state, proof, refusals, failures, open_until, good, uid, principal, host, route)
+        SELECT 1, min(at), 0, 0, 0, 'verified', 'address', 0, 0, 0, 0, zeroblob(32), '', '', x'' FROM deliveries
+        WHERE queue <> 2 HAVING count(*) > 0;
+    UPDATE deliveries SET endpoint = 1, wait_until = deadline;
 ";
 
 /// What stands in a database file.

@@ -19,6 +19,7 @@ pub(crate) enum Field {
     CallConfig,
     DeliveryRoute,
     DeliveryFallback,
+    EndpointRoute,
 }
 
 impl Field {
@@ -28,6 +29,7 @@ impl Field {
             Self::CallConfig => "calls.config",
             Self::DeliveryRoute => "delivery_contents.route",
             Self::DeliveryFallback => "delivery_contents.fallback",
+            Self::EndpointRoute => "endpoints.route",
         }
     }
 }

@@ -277,6 +277,7 @@ impl Tx<'_> {
             self.conn.prepare_cached("DELETE FROM calls WHERE n = ?1")?.execute([n])?;
             work.left -= 1;
         }
+        work.left -= self.forget_endpoints(latest, work.left)?.min(work.left);
         let old: Vec<WorkerId> = {
             let mut old =
                 self.conn.prepare_cached("SELECT uid FROM workers WHERE until <= ?1 ORDER BY until LIMIT ?2")?;

@@ -332,6 +332,8 @@ impl Tx<'_> {
             Op::Lease(lease) => self.lease(lease),
             Op::LeaseOutlet { lease, outlet } => self.lease_outlet(lease, outlet),
             Op::Settle(settle) => self.settle(settle),
+            Op::Endpoint(news) => self.endpoint(news).map(|()| Done::Nothing),
+            Op::TakeUnverified { now, until, limit } => self.take_unverified(*now, *until, *limit).map(Done::Verify),
             Op::SetTimer { call, kind, due } => self.set_timer(*call, *kind, *due),
             Op::Heartbeat { worker, until } => self.heartbeat(*worker, *until),
             Op::Leave { worker } => self.leave(*worker),
@@ -346,6 +348,8 @@ fn can_be_refused(op: &Op) -> bool {
         op,
         Op::Lease(_)
             | Op::LeaseOutlet { .. }
+            | Op::Endpoint(_)
+            | Op::TakeUnverified { .. }
             | Op::Heartbeat { .. }
             | Op::Leave { .. }
             | Op::Publish(_)

@@ -283,7 +283,11 @@ fn a_closed_store_answers_closed() {
     let other = open(&db);
     assert_eq!(other.lost_calls(NOW, 10).unwrap().len(), 1, "its worker did not leave, and is gone");
     drop(store);
-    assert_eq!(names(&dir).len(), 6, "database, log, its index, key and queue; who opened it took away its worker's lock");
+    assert_eq!(
+        names(&dir).len(),
+        6,
+        "database, log, its index, key and queue; who opened it took away its worker's lock"
+    );
 }
 
 /// What can never be stored fails alone.

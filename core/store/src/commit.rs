@@ -3,15 +3,17 @@
 use std::fmt;
 
 use bytes::Bytes;
+use tidings_proto::delivery::{EndpointKey, EndpointPolicy, Learned};
 use tidings_proto::stream::{Retention, StreamId};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
 use crate::chunk::{Chunk, NewEvent};
 use crate::error::StoreError;
+use crate::flow::Flow;
 use crate::publish::Publish;
 use crate::record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, NewDelivery, StreamKey, TaskTerms, TimerKind,
-    WorkerId,
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, EndpointOwner, EndpointRecord, NewDelivery,
+    StreamKey, TaskTerms, TimerKind, WorkerId,
 };
 
 /// What a commit survives once it is done.
@@ -110,10 +112,13 @@ pub enum Op {
         /// The terms.
         terms: TaskTerms,
     },
-    /// Enqueues a delivery as `pending`. Refused: `Exists`. Answers `Done::Nothing`.
+    /// Enqueues a delivery as `pending`. One with a `fifo_key` that others of its endpoint have waits until they are
+    /// finished. An endpoint that the store does not know is taken for one that the operator trusts. Refused: `Exists`.
+    /// Answers `Done::Nothing`.
     Enqueue(Box<NewDelivery>),
-    /// Leases deliveries that are due and that any worker may take. Those bound to an [`Outlet`](crate::Outlet) whose lease
-    /// ran out or whose worker is gone wait for their outlet again. Never refused. Answers `Done::Leased`.
+    /// Leases deliveries that are due and whose endpoint may be tried now, see [`flow`](crate::flow). Those bound to an
+    /// [`Outlet`](crate::Outlet) wait for it until its time has run out, whatever their endpoint. Never refused. Answers
+    /// `Done::Leased`.
     Lease(Lease),
     /// Leases deliveries that are due and wait for one outlet, which the worker offers. Never refused. Answers
     /// `Done::Leased`.
@@ -125,6 +130,19 @@ pub enum Op {
     },
     /// Ends the lease of one delivery. Refused: `LostLease`. Answers `Done::Nothing`.
     Settle(Box<Settle>),
+    /// Notes what was learned of an endpoint; one that is not known comes to be when it is named, and otherwise nothing
+    /// happens. Never refused. Answers `Done::Nothing`.
+    Endpoint(Box<EndpointNews>),
+    /// Takes endpoints that have to be verified: they come up again at `until` if nothing was learned by then. Never
+    /// refused. Answers `Done::Verify`.
+    TakeUnverified {
+        /// The time now.
+        now: StoreMillis,
+        /// See above.
+        until: StoreMillis,
+        /// At most so many.
+        limit: u32,
+    },
     /// Sets a timer of a call; one of each kind, the last one set counts. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
     SetTimer {
         /// The call.
@@ -179,18 +197,35 @@ pub struct AppendShared {
     pub now: StoreMillis,
 }
 
+/// See [`Op::Endpoint`].
+#[derive(Clone, Debug)]
+pub struct EndpointNews {
+    /// The endpoint.
+    pub key: EndpointKey,
+    /// Whose it is and where; looked at only where the endpoint is named.
+    pub owner: EndpointOwner,
+    /// What was learned.
+    pub learned: Learned,
+    /// How endpoints are judged.
+    pub policy: EndpointPolicy,
+    /// When.
+    pub now: StoreMillis,
+}
+
 /// See [`Op::Lease`].
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     /// Who takes them.
     pub worker: WorkerId,
-    /// The time now: `pending` and `retrying` deliveries due at or before it are taken, and `leased` ones whose lease ran
-    /// out by then or whose worker is gone. Of those bound to an outlet: once its time has run out by then too.
+    /// The time now: `pending` and `retrying` deliveries due at or before it are taken. `leased` ones whose lease ran out
+    /// by then or whose worker is gone are first made `retrying`, and the attempt that was begun counts.
     pub now: StoreMillis,
     /// The lease ends at this.
     pub until: StoreMillis,
-    /// At most so many, oldest due first.
+    /// At most so many; of one endpoint the oldest due first. None: nothing happens.
     pub limit: u32,
+    /// How much may go where.
+    pub flow: Flow,
 }
 
 /// See [`Op::Settle`].
@@ -232,6 +267,8 @@ pub enum Done {
     },
     /// Deliveries were leased.
     Leased(Vec<Delivery>),
+    /// Endpoints are to be verified.
+    Verify(Vec<EndpointRecord>),
     /// Retention was applied.
     Trimmed {
         /// Events evicted.

@@ -9,6 +9,7 @@
 mod chunk;
 mod commit;
 mod error;
+pub mod flow;
 mod memory;
 mod publish;
 mod record;
@@ -17,13 +18,17 @@ mod store;
 pub mod testkit;
 
 pub use chunk::{Chunk, ChunkBuilder, ChunkEvents, Event, Identity, NewEvent};
-pub use commit::{AppendShared, Claimed, Commit, CommitError, Done, Durability, Lease, Op, Refused, Settle};
+pub use commit::{
+    AppendShared, Claimed, Commit, CommitError, Done, Durability, EndpointNews, Lease, Op, Refused, Settle,
+};
 pub use error::{StoreError, StoreErrorKind};
+pub use flow::Flow;
 pub use memory::MemoryStore;
 pub use publish::{PUBLISHES_KEPT, Publish, Publishes};
 pub use record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Outlet, Sealed,
-    StreamInfo, StreamKey, Subject, TaskRecord, TaskTerms, TimerKind, WorkerId,
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointOwner,
+    EndpointRecord, NewDelivery, Outlet, Sealed, StreamInfo, StreamKey, Subject, Taken, TaskRecord, TaskTerms,
+    TimerKind, WorkerId,
 };
 #[cfg(unix)]
 pub use store::Wake;

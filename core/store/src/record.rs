@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 pub use tidings_proto::delivery::DeliveryState;
+use tidings_proto::delivery::{EndpointKey, Standing};
 pub use tidings_proto::id::CallId;
 use tidings_proto::stream::{StreamId, encode_id};
 use tidings_proto::time::{StoreMillis, UnixMillis};
@@ -200,6 +201,47 @@ pub struct NewDelivery {
     pub deadline: StoreMillis,
     /// When it was enqueued.
     pub created_at: StoreMillis,
+    /// Where it goes.
+    pub endpoint: EndpointKey,
+    /// Deliveries of one endpoint with the same key go out one after the other, in the order of enqueueing.
+    pub fifo_key: Option<String>,
+    /// When it no longer waits for its endpoint: it is then leased whatever the endpoint's standing, to be given up or
+    /// handed over to the next route.
+    pub wait_until: StoreMillis,
+}
+
+/// Why a delivery was leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is due and its endpoint may be tried.
+    Ready,
+    /// Its wait has ended; its endpoint may not be tried now, or there was no room before.
+    Late,
+    /// Its endpoint is disabled.
+    Disabled,
+}
+
+/// Whose an endpoint is and where.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct EndpointOwner {
+    /// On whose behalf it is sent to.
+    pub principal: String,
+    /// The host whose limits it shares; empty: none.
+    pub host: String,
+    /// A route that leads there, as a config of its own (`tidings_proto::config`): its URL, and what signs a challenge. The
+    /// store takes the newest one when the endpoint has to be verified.
+    pub route: Sealed,
+}
+
+/// An endpoint as the store knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointRecord {
+    /// Its key.
+    pub key: EndpointKey,
+    /// Whose it is and where.
+    pub owner: EndpointOwner,
+    /// What is known of it.
+    pub standing: Standing,
 }
 
 /// A delivery in a worker's hands.
@@ -211,6 +253,10 @@ pub struct Delivery {
     pub attempts: u32,
     /// The fence: [`Op::Settle`](crate::Op::Settle) must name it.
     pub token: u64,
+    /// Why it was leased.
+    pub taken: Taken,
+    /// Nothing speaks for its endpoint: it fails, or never took anything yet.
+    pub suspect: bool,
 }
 
 /// A delivery as an operator sees it; holds no body, no address and no secret.

@@ -1,5 +1,6 @@
 //! What every store does.
 
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
@@ -7,7 +8,9 @@ use crate::chunk::Chunk;
 use crate::commit::{Commit, CommitError, Done};
 use crate::error::StoreError;
 use crate::publish::Publishes;
-use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject, TimerKind};
+use crate::record::{
+    CallId, CallRecord, DeliveryState, DeliverySummary, EndpointRecord, StreamInfo, StreamKey, Subject, TimerKind,
+};
 
 /// The host's boot, as the caller read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +114,8 @@ pub trait Store: Send + Sync + 'static {
     /// Timers due at or before `now`, oldest first.
     fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError>;
 
-    /// The earliest moment at which a timer is due, or a delivery that nobody holds and that any worker may take by then.
+    /// The earliest moment at which there is something to do: a timer is due, a delivery that nobody holds may go or has
+    /// waited long enough, or an endpoint has to be verified.
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError>;
 
     /// The outlets that deliveries wait for, each once and in order, with the moment at which the first of
@@ -128,6 +132,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// What was published after the publish of that number, in order, and how far the log reaches.
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError>;
+
+    /// The endpoint of that key.
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError>;
+
+    /// Endpoints of a principal, or all, in the order in which they came to be.
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError>;
+
+    /// The earliest moment at which an endpoint has to be verified.
+    fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError>;
+
+    /// How many deliveries of a principal are not finished, counted no further than `most`.
+    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError>;
 
     /// What was committed since the last time this was asked, by other processes or by this one. Cheap enough to ask
     /// every few milliseconds; for one caller. A store of one process only answers `Nothing`.

@@ -4,11 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
+use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
+    Subject,
 };
 
 /// What all handles share.
@@ -98,6 +101,22 @@ impl Store for Handle {
 
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.store()?.waiting_outlets()
+    }
+
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
+        self.store()?.endpoint(key)
+    }
+
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
+        self.store()?.endpoints(principal, limit)
+    }
+
+    fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
+        self.store()?.next_verification()
+    }
+
+    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError> {
+        self.store()?.pending(principal, most)
     }
 
     fn deliveries(

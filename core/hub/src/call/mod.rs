@@ -17,6 +17,7 @@ use tidings_proto::call::effective_timeout;
 use tidings_proto::config::{ConfigLimits, NotificationConfig};
 use tidings_proto::firing::{self, Payload};
 use tidings_proto::id::RequestId;
+use tidings_proto::route::OutletName;
 use tidings_proto::stream::StreamId;
 use tidings_proto::trigger::{Outcome, Reason, Trigger, classify_result};
 use tidings_proto::wire;
@@ -31,6 +32,7 @@ use crate::owned::Owned;
 use crate::plan;
 use crate::policy;
 use crate::stream::Writer;
+use crate::target::Target;
 use crate::task;
 
 /// The events of a call are the stream of this name in the scope of the call.
@@ -115,6 +117,11 @@ impl Call {
         let begin = BeginCall { config: decided.config.as_deref().or(begin.config), open: &open, ..begin };
         let mut config = read_config(&core.options, &begin)?;
         plan::bind_to_peer(&mut config, begin.peer);
+        let most = core.options.max_pending;
+        if !config.routes.is_empty() && core.store.pending(begin.principal, most)? >= most {
+            let why = format!("the principal has {most} deliveries that are not finished, and may have no more");
+            return Err(Error::new(ErrorCode::Congested, why));
+        }
         begin.task.map_or(Ok(()), |terms| task::check_terms(&core.options, terms))?;
         let id = CallId::from_bytes(core.random()?);
         let key = StreamKey::new(format!("call:{id}"), EVENTS);
@@ -139,6 +146,11 @@ impl Call {
             Op::Create { id: stream, key: key.clone(), worker: core.worker },
             Op::BeginCall(Box::new(record.clone())),
         ];
+        // Endpoints are verified beside the tool.
+        for route in config.routes.iter().filter(|route| OutletName::of(route).is_none()) {
+            let target = Target::of(&core, begin.principal, route);
+            ops.extend(target.map(|target| target.name(&core, begin.principal, route)));
+        }
         let server_ms = begin.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         if let Some(limit) = effective_timeout(server_ms, config.timeout_ms) {
             let due = now.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));

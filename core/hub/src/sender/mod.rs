@@ -13,10 +13,10 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use hyper::{Request, Response, body::Incoming};
+use hyper::{Request, body::Incoming};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tidings_proto::address::{self, Endpoint, Host};
@@ -46,14 +46,22 @@ pub(crate) struct Attempt {
     pub(crate) endpoint: String,
     /// Besides host, content-type and content-length.
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Bytes,
+    /// Posted; without one it is a `GET`.
+    pub(crate) body: Option<Bytes>,
+    /// How much of the answer's body is wanted; one that is longer is no answer.
+    pub(crate) keep: usize,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// The receiver answered.
-    Response { status: u16, retry_after: Option<String> },
+    Response {
+        status: u16,
+        retry_after: Option<String>,
+        /// As much as was wanted.
+        body: Bytes,
+    },
     /// The host's handler took it.
     Confirmed,
     /// There was nobody to hand it to: it goes back.
@@ -99,8 +107,14 @@ impl Sender {
     /// Makes one attempt; always answers within the attempt's deadline.
     pub(crate) async fn send(&self, attempt: Attempt) -> Sent {
         let start = Instant::now();
-        let exchange = timeout(self.timeout, self.exchange(attempt));
-        match exchange.await {
+        let keep = attempt.keep;
+        let exchange = async {
+            let (head, mut rest) = self.exchange(attempt).await?;
+            // What somebody waits to read has to come within the deadline, the rest does not matter.
+            let body = if keep > 0 { rest.read(keep).await? } else { Bytes::new() };
+            Ok((Sent::Response { status: head.status, retry_after: head.retry_after, body }, rest))
+        };
+        match timeout(self.timeout, exchange).await {
             Ok(Ok((sent, rest))) => {
                 // The verdict stands, whatever the body does, and also when it has no time left.
                 let left = self.timeout.saturating_sub(start.elapsed());
@@ -112,7 +126,7 @@ impl Sender {
         }
     }
 
-    async fn exchange(&self, attempt: Attempt) -> Result<(Sent, Rest), Category> {
+    async fn exchange(&self, attempt: Attempt) -> Result<(Head, Rest), Category> {
         let endpoint = Endpoint::parse(&attempt.endpoint, &self.policy).map_err(|_| Category::Denied)?;
         let stream = self.connect(&endpoint).await?;
         let request = request(&endpoint, attempt)?;
@@ -188,9 +202,12 @@ fn server_name(endpoint: &Endpoint) -> Option<ServerName<'static>> {
 }
 
 fn request(endpoint: &Endpoint, attempt: Attempt) -> Result<Request<Full<Bytes>>, Category> {
-    let mut request = Request::post(endpoint.path_and_query())
+    let mut request = match &attempt.body {
+        Some(_) => Request::post(endpoint.path_and_query()).header(hyper::header::CONTENT_TYPE, "application/json"),
+        None => Request::get(endpoint.path_and_query()),
+    };
+    request = request
         .header(hyper::header::HOST, endpoint.host_header())
-        .header(hyper::header::CONTENT_TYPE, "application/json")
         .header(hyper::header::USER_AGENT, concat!("tidings/", env!("CARGO_PKG_VERSION")));
     for (name, value) in &attempt.headers {
         // Checked when the config came; what is no header can only be one of a store that somebody wrote into.
@@ -199,11 +216,11 @@ fn request(endpoint: &Endpoint, attempt: Attempt) -> Result<Request<Full<Bytes>>
         value.set_sensitive(true);
         request = request.header(name, value);
     }
-    request.body(Full::new(attempt.body)).map_err(|_| Category::ProtocolError)
+    request.body(Full::new(attempt.body.unwrap_or_default())).map_err(|_| Category::ProtocolError)
 }
 
 /// One request and the head of its response over an open connection.
-async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Sent, Rest), Category>
+async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Head, Rest), Category>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -224,20 +241,39 @@ where
     })?;
     let status = response.status().as_u16();
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    Ok((Sent::Response { status, retry_after }, Rest { response, connection }))
+    Ok((Head { status, retry_after }, Rest { body: response.into_body(), connection }))
+}
+
+/// What decides about an attempt.
+struct Head {
+    status: u16,
+    retry_after: Option<String>,
 }
 
 /// What is left of an exchange once its verdict is known.
 struct Rest {
-    response: Response<Incoming>,
+    body: Incoming,
     connection: AbortOnDrop,
 }
 
 impl Rest {
-    async fn drain(self) {
-        let mut body = self.response.into_body();
+    /// The whole body, of at most `most` bytes.
+    async fn read(&mut self, most: usize) -> Result<Bytes, Category> {
+        let mut all = BytesMut::new();
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|_| Category::ConnectionRefused)?;
+            let data = frame.data_ref().map_or(&[][..], |data| &data[..]);
+            if all.len() + data.len() > most {
+                return Err(Category::ResponseTooLarge);
+            }
+            all.extend_from_slice(data);
+        }
+        Ok(all.freeze())
+    }
+
+    async fn drain(mut self) {
         let mut read = 0;
-        while let Some(Ok(frame)) = body.frame().await {
+        while let Some(Ok(frame)) = self.body.frame().await {
             read += frame.data_ref().map_or(0, Bytes::len);
             if read > DRAIN_BYTES {
                 break;

@@ -31,7 +31,7 @@ fn options(timeout: Duration) -> Options {
 
 fn attempt(endpoint: &str) -> Attempt {
     let headers = vec![("webhook-id".to_owned(), "evt_1".to_owned())];
-    Attempt { endpoint: endpoint.to_owned(), headers, body: Bytes::from_static(b"{\"p\":1.0}") }
+    Attempt { endpoint: endpoint.to_owned(), headers, body: Some(Bytes::from_static(b"{\"p\":1.0}")), keep: 0 }
 }
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -86,7 +86,7 @@ async fn flooding(head: &'static [u8], piece: &'static [u8]) -> String {
 }
 
 fn answered(status: u16) -> Sent {
-    Sent::Response { status, retry_after: None }
+    Sent::Response { status, retry_after: None, body: Bytes::new() }
 }
 
 async fn send(endpoint: &str, timeout: Duration) -> Sent {
@@ -97,7 +97,7 @@ async fn send(endpoint: &str, timeout: Duration) -> Sent {
 fn an_answer_and_its_retry_after() {
     run(async {
         let endpoint = answering(&[b"HTTP/1.1 429 x\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n"]).await;
-        let want = Sent::Response { status: 429, retry_after: Some("120".to_owned()) };
+        let want = Sent::Response { status: 429, retry_after: Some("120".to_owned()), body: Bytes::new() };
         assert_eq!(send(&endpoint, HANG).await, want);
         let endpoint = answering(&[b"HTTP/1.1 503 x\r\nretry-after: \xff\r\ncontent-length: 0\r\n\r\n"]).await;
         assert_eq!(send(&endpoint, HANG).await, answered(503), "what is no text asks for nothing");
@@ -207,7 +207,7 @@ fn a_reset_after_the_head() {
         let (sent, rest) = Sender::new(&options(HANG)).exchange(attempt(&endpoint)).await.ok().unwrap();
         reset.send_replace(true);
         rest.drain().await;
-        assert_eq!(sent, answered(200));
+        assert_eq!(sent.status, 200);
     });
 }
 

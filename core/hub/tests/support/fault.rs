@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Durability,
-    MemoryStore, Op, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo,
+    StreamKey, Subject,
 };
 
 use super::{HANG, TestClock};
@@ -285,6 +287,22 @@ impl Store for FaultStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes> {
         self.inner.publishes(after, limit)
+    }
+
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>> {
+        self.inner.endpoint(key)
+    }
+
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>> {
+        self.inner.endpoints(principal, limit)
+    }
+
+    fn next_verification(&self) -> Result<Option<i64>> {
+        self.inner.next_verification()
+    }
+
+    fn pending(&self, principal: &str, most: u32) -> Result<u32> {
+        self.inner.pending(principal, most)
     }
 
     fn changes(&self) -> Result<Changes> {

@@ -6,6 +6,8 @@
 //! - [`DeliveryState`], [`TRANSITIONS`], [`step`]: the life of a delivery as one table of legal transitions.
 //! - [`AttemptOutcome`] and [`Category`]: what an attempt came to. Never the endpoint's own text, which would turn the
 //!   server into a way to read what stands behind a URL (SEP-3415 1.6, response oracle).
+//! - [`Standing`], [`Learned`], [`Gate`]: whether an endpoint wants webhooks and may be tried now; [`Health`] is its
+//!   breaker, [`Rate`] its token bucket.
 //! - [`RetryPolicy`], [`ceiling_ms`], [`jittered_ms`], [`parse_retry_after`]: when to try again.
 //!
 //! The verdict on a response (Standard Webhooks 1.0 "Status codes", field report B65):
@@ -27,12 +29,21 @@
 
 mod attempt;
 mod backoff;
+mod breaker;
+mod endpoint;
 mod policy;
+mod rate;
 mod retry_after;
 mod state;
 
 pub use attempt::{AttemptOutcome, Category};
 pub use backoff::{ceiling_ms, jittered_ms};
+pub use breaker::{BREAKER_TRANSITIONS, BreakerEvent, BreakerPolicy, BreakerState, Health, breaker_step};
+pub use endpoint::{
+    DisableReason, ENDPOINT_TRANSITIONS, EndpointEvent, EndpointKey, EndpointPolicy, EndpointState, Gate, Learned,
+    Proof, Standing, endpoint_step,
+};
 pub use policy::{Attempted, MAX_LIFETIME_MS, Next, RetryPolicy, deadline, next, postpone};
+pub use rate::{Granted, Rate};
 pub use retry_after::parse_retry_after;
 pub use state::{DeliveryEvent, DeliveryState, IllegalStep, TRANSITIONS, step};

@@ -2,8 +2,10 @@
 //!
 //! Payloads are spliced as the bytes they came as, never parsed into values and written anew: `1.0` stays `1.0`.
 
+mod receipt;
 mod told;
 
+pub use receipt::{Receipt, disabled_json};
 pub use told::{Undelivered, UndeliveredReason, acknowledgement_json, message_frame, undelivered_json};
 
 use serde_json::value::RawValue;

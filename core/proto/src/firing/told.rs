@@ -34,6 +34,8 @@ pub enum UndeliveredReason {
     NoRoute,
     /// The store could not take the delivery.
     StoreUnavailable,
+    /// The principal has as many unfinished deliveries as it may have.
+    TooManyPending,
 }
 
 impl UndeliveredReason {
@@ -42,6 +44,7 @@ impl UndeliveredReason {
         match self {
             UndeliveredReason::NoRoute => "no_deliverable_route",
             UndeliveredReason::StoreUnavailable => "store_unavailable",
+            UndeliveredReason::TooManyPending => "too_many_pending",
         }
     }
 }

@@ -10,12 +10,17 @@
 //! Sources: Standard Webhooks 1.0.0 (`spec/standard-webhooks.md`), SEP-3415 "Webhook security" (a secret is 24 to 64
 //! bytes and made by the client), RFC 2104, RFC 9110 section 5 for headers.
 
+mod challenge;
 mod headers;
 mod message_id;
 mod secret;
 mod sign;
 mod verify;
 
+pub use challenge::{
+    MAX_CHALLENGE_ANSWER_BYTES, MAX_RECEIVER_DOCUMENT_BYTES, challenge_answer, challenge_json, is_below,
+    is_challenge_answer, is_receiver, receiver_document_json, receiver_document_url,
+};
 pub use headers::{HeaderFault, HeaderPolicy, MAX_HEADER_VALUE_BYTES, MAX_HEADERS, StaticHeaders};
 pub use message_id::{MAX_MESSAGE_ID_BYTES, MessageIdFault, check_message_id};
 pub use secret::{SECRET_BYTES, SECRET_PREFIX, Secret, SecretFault};

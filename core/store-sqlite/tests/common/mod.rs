@@ -7,10 +7,11 @@ use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
 use tempfile::TempDir;
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_store::{
-    AppendShared, CallId, CallRecord, Chunk, ChunkBuilder, Commit, CommitError, DeliveryId, Done, Durability, Lease,
-    NewDelivery, NewEvent, Op, ReadLimits, Sealed, Store, StoreErrorKind, StreamKey, Subject, WorkerId,
+    AppendShared, CallId, CallRecord, Chunk, ChunkBuilder, Commit, CommitError, DeliveryId, Done, Durability, Flow,
+    Lease, NewDelivery, NewEvent, Op, ReadLimits, Sealed, Store, StoreErrorKind, StreamKey, Subject, WorkerId,
 };
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -140,6 +141,9 @@ pub fn delivery(n: u32, route: &str) -> NewDelivery {
         outlet: None,
         deadline: FAR,
         created_at: NOW,
+        endpoint: EndpointKey([1; 32]),
+        fifo_key: None,
+        wait_until: i64::MAX,
     }
 }
 
@@ -148,7 +152,7 @@ pub fn enqueue(n: u32) -> Op {
 }
 
 pub fn lease_op(worker: WorkerId, now: i64, until: i64) -> Op {
-    Op::Lease(Lease { worker, now, until, limit: 1_000 })
+    Op::Lease(Lease { worker, now, until, limit: 1_000, flow: Flow::unlimited() })
 }
 
 pub fn heartbeat(worker: WorkerId, until: i64) -> Op {

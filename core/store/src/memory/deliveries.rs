@@ -1,13 +1,19 @@
 //! Deliveries, their leases and their order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::time::StoreMillis;
 
+use super::lines::Lines;
 use super::workers::Workers;
-use crate::commit::{CommitError, Done, Lease, Refused, Settle};
-use crate::record::{Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Subject, WorkerId};
+use crate::commit::{CommitError, Done, EndpointNews, Lease, Refused, Settle};
+use crate::flow::{self, HostRow, Line, Shelf};
+use crate::record::{
+    Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject, Taken, WorkerId,
+};
 
 /// A delivery's place in the order of enqueueing.
 type Place = u64;
@@ -17,17 +23,35 @@ pub(super) struct Deliveries {
     rows: BTreeMap<Place, Row>,
     places: HashMap<DeliveryId, Place>,
     subjects: BTreeMap<Subject, BTreeSet<Place>>,
-    /// `pending` and `retrying`, by when any worker may take them.
-    waiting: BTreeSet<(StoreMillis, Place)>,
-    /// Those of them that wait for an outlet, by due.
-    bound: BTreeMap<String, BTreeSet<(StoreMillis, Place)>>,
+    /// What stands in the line of each endpoint.
+    queues: HashMap<EndpointKey, Queue>,
     /// `leased`, by due.
     leased: BTreeSet<(StoreMillis, Place)>,
+    /// `pending` and `retrying`, by the end of their wait; without those that wait for an outlet.
+    late: BTreeSet<(StoreMillis, Place)>,
+    /// Those that wait for an outlet: by outlet and due, and by when any worker may take them.
+    bound: BTreeMap<String, BTreeSet<(StoreMillis, Place)>>,
+    let_go: BTreeSet<(StoreMillis, Place)>,
     /// Final, by when.
     finished: BTreeSet<(StoreMillis, Place)>,
+    /// Unfinished ones of each principal.
+    unfinished: HashMap<String, u32>,
+    pub(super) lines: Lines,
     next_place: Place,
     /// The last token given out. Never taken back, so that no token is ever given out twice.
     last_token: u64,
+}
+
+/// Deliveries of one endpoint.
+#[derive(Default)]
+struct Queue {
+    /// `pending` and `retrying`, by due; without those that are behind another one of their key.
+    waiting: BTreeSet<(StoreMillis, Place)>,
+    leased: BTreeSet<Place>,
+    /// Unfinished ones that have a key.
+    keyed: HashMap<String, BTreeSet<Place>>,
+    /// In any state.
+    all: usize,
 }
 
 #[derive(Clone)]
@@ -42,6 +66,8 @@ struct Row {
     until: StoreMillis,
     last_error: Option<String>,
     settled_at: StoreMillis,
+    /// Waits behind another one of the same key.
+    behind: bool,
 }
 
 /// A delivery's row before the change.
@@ -54,7 +80,7 @@ impl From<Undo> for super::Undo {
 }
 
 impl Row {
-    fn new(new: NewDelivery) -> Self {
+    fn new(new: NewDelivery, behind: bool) -> Self {
         Self {
             due: new.due,
             new: Arc::new(new),
@@ -65,6 +91,7 @@ impl Row {
             until: 0,
             last_error: None,
             settled_at: 0,
+            behind,
         }
     }
 
@@ -75,8 +102,11 @@ impl Row {
 
     /// The outlet it waits for.
     fn waits_for(&self) -> Option<&str> {
-        let waits = matches!(self.state, DeliveryState::Pending | DeliveryState::Retrying);
-        self.new.outlet.as_ref().filter(|_| waits).map(|outlet| outlet.name.as_str())
+        self.new.outlet.as_ref().filter(|_| self.waits() && !self.behind).map(|outlet| outlet.name.as_str())
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self.state, DeliveryState::Pending | DeliveryState::Retrying)
     }
 
     fn summary(&self) -> DeliverySummary {
@@ -97,14 +127,51 @@ impl Row {
 }
 
 impl Deliveries {
-    /// The index a row stands in, and its key there.
-    fn index(&mut self, row: &Row, place: Place) -> (&mut BTreeSet<(StoreMillis, Place)>, (StoreMillis, Place)) {
-        match row.state {
-            DeliveryState::Pending | DeliveryState::Retrying => (&mut self.waiting, (row.free_at(), place)),
-            DeliveryState::Leased => (&mut self.leased, (row.due, place)),
-            DeliveryState::Delivered | DeliveryState::Dead | DeliveryState::Expired | DeliveryState::Superseded => {
-                (&mut self.finished, (row.settled_at, place))
+    /// Enters a row into every index, or takes it out.
+    fn index(&mut self, row: &Row, place: Place, enter: bool) {
+        fn set<T: Ord>(index: &mut BTreeSet<T>, key: T, enter: bool) {
+            if enter {
+                index.insert(key);
+            } else {
+                index.remove(&key);
             }
+        }
+        let queue = self.queues.entry(row.new.endpoint).or_default();
+        queue.all = if enter { queue.all + 1 } else { queue.all.saturating_sub(1) };
+        if row.state.is_final() {
+            set(&mut self.finished, (row.settled_at, place), enter);
+        } else {
+            if let Some(key) = &row.new.fifo_key {
+                let keyed = queue.keyed.entry(key.clone()).or_default();
+                set(keyed, place, enter);
+                if keyed.is_empty() {
+                    queue.keyed.remove(key);
+                }
+            }
+            if let Some(outlet) = row.waits_for() {
+                let bound = self.bound.entry(outlet.to_owned()).or_default();
+                set(bound, (row.due, place), enter);
+                if bound.is_empty() {
+                    self.bound.remove(outlet);
+                }
+                set(&mut self.let_go, (row.free_at(), place), enter);
+            } else if row.waits() {
+                if !row.behind {
+                    set(&mut queue.waiting, (row.due, place), enter);
+                }
+                set(&mut self.late, (row.new.wait_until, place), enter);
+            } else {
+                set(&mut queue.leased, place, enter);
+                set(&mut self.leased, (row.due, place), enter);
+            }
+            let count = self.unfinished.entry(row.new.principal.clone()).or_default();
+            *count = if enter { *count + 1 } else { count.saturating_sub(1) };
+            if *count == 0 {
+                self.unfinished.remove(&row.new.principal);
+            }
+        }
+        if queue.all == 0 {
+            self.queues.remove(&row.new.endpoint);
         }
     }
 
@@ -112,16 +179,7 @@ impl Deliveries {
     fn put(&mut self, place: Place, row: Option<Row>) -> Option<Row> {
         let before = self.rows.remove(&place);
         if let Some(row) = &before {
-            let (index, key) = self.index(row, place);
-            index.remove(&key);
-            if let Some(outlet) = row.waits_for()
-                && let Some(bound) = self.bound.get_mut(outlet)
-            {
-                bound.remove(&(row.due, place));
-                if bound.is_empty() {
-                    self.bound.remove(outlet);
-                }
-            }
+            self.index(row, place, false);
         }
         match (&before, &row) {
             (None, Some(row)) => {
@@ -140,11 +198,7 @@ impl Deliveries {
             (None, None) | (Some(_), Some(_)) => {}
         }
         if let Some(row) = row {
-            let (index, key) = self.index(&row, place);
-            index.insert(key);
-            if let Some(outlet) = row.waits_for() {
-                self.bound.entry(outlet.to_owned()).or_default().insert((row.due, place));
-            }
+            self.index(&row, place, true);
             self.rows.insert(place, row);
         }
         before
@@ -163,31 +217,39 @@ impl Deliveries {
         if self.places.contains_key(&new.id) {
             return Err(Refused::Exists.into());
         }
+        self.lines.ensure(new.endpoint, &new.principal, new.created_at, undo);
         let place = self.next_place;
         self.next_place += 1;
-        self.change(place, Some(Row::new(new.clone())), undo);
+        let queue = self.queues.get(&new.endpoint);
+        let behind = new.fifo_key.as_ref().is_some_and(|key| queue.is_some_and(|queue| queue.keyed.contains_key(key)));
+        self.change(place, Some(Row::new(new.clone(), behind)), undo);
+        if !behind && new.outlet.is_none() {
+            self.lines.wake(new.endpoint, new.due, undo);
+        }
         Ok(Done::Nothing)
     }
 
     pub(super) fn lease(&mut self, lease: &Lease, workers: &Workers, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
-        let limit = lease.limit as usize;
-        self.rebind(lease, workers, undo);
-        let due = |(due, _): &&(StoreMillis, Place)| *due <= lease.now;
+        if lease.limit == 0 {
+            return Vec::new();
+        }
         let free = |(_, place): &&(StoreMillis, Place)| {
             self.rows.get(place).is_some_and(|row| row.until <= lease.now || workers.gone(row.holder, lease.now))
         };
-        let mut taken: Vec<_> = self.waiting.iter().take_while(due).take(limit).copied().collect();
-        taken.extend(self.leased.iter().filter(free).take(limit));
-        taken.sort_unstable();
-        taken.truncate(limit);
-        self.take(taken, lease, undo)
+        let abandoned: Vec<_> = self.leased.iter().filter(free).map(|(_, place)| *place).collect();
+        for place in abandoned {
+            self.give_back(place, undo);
+        }
+        let mut bench = Bench { deliveries: self, lease, leased: Vec::new(), undo };
+        let Ok(()) = flow::lease(&mut bench, lease);
+        bench.leased
     }
 
     pub(super) fn lease_outlet(&mut self, lease: &Lease, outlet: &str, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
         let due = |(due, _): &&(StoreMillis, Place)| *due <= lease.now;
         let bound = self.bound.get(outlet).into_iter().flatten();
-        let taken = bound.take_while(due).take(lease.limit as usize).copied().collect();
-        self.take(taken, lease, undo)
+        let places: Vec<_> = bound.take_while(due).take(lease.limit as usize).map(|(_, place)| *place).collect();
+        places.into_iter().filter_map(|place| self.take(place, lease, Taken::Ready, false, undo)).collect()
     }
 
     pub(super) fn waiting_outlets(&self) -> Vec<(String, StoreMillis)> {
@@ -195,43 +257,27 @@ impl Deliveries {
         self.bound.iter().filter_map(|(outlet, bound)| Some((outlet.clone(), first(bound)?))).collect()
     }
 
-    /// Those of an outlet whose worker does not settle them any more wait for the outlet again.
-    fn rebind(&mut self, lease: &Lease, workers: &Workers, undo: &mut Vec<super::Undo>) {
-        let lost = |(_, place): &&(StoreMillis, Place)| {
-            self.rows.get(place).is_some_and(|row| {
-                let bound = row.new.outlet.as_ref().is_some_and(|outlet| outlet.until > lease.now);
-                bound && (row.until <= lease.now || workers.gone(row.holder, lease.now))
-            })
-        };
-        let places: Vec<_> = self.leased.iter().filter(lost).map(|(_, place)| *place).collect();
-        self.put_back(places, undo);
-    }
-
-    fn put_back(&mut self, places: Vec<Place>, undo: &mut Vec<super::Undo>) {
-        for place in places {
-            if let Some(mut row) = self.rows.get(&place).cloned() {
-                row.state = DeliveryState::Retrying;
-                self.change(place, Some(row), undo);
-            }
-        }
-    }
-
-    fn take(&mut self, taken: Vec<(StoreMillis, Place)>, lease: &Lease, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
-        let mut leased = Vec::with_capacity(taken.len());
-        for (_, place) in taken {
-            let Some(mut row) = self.rows.get(&place).cloned() else { continue };
-            self.last_token += 1;
-            let attempts = row.attempts;
-            row.state = DeliveryState::Leased;
-            row.attempts = row.attempts.saturating_add(1);
-            row.token = self.last_token;
-            row.holder = lease.worker;
-            row.until = lease.until;
-            let new = NewDelivery { due: row.due, ..NewDelivery::clone(&row.new) };
-            leased.push(Delivery { new, attempts, token: row.token });
-            self.change(place, Some(row), undo);
-        }
-        leased
+    fn take(
+        &mut self,
+        place: Place,
+        lease: &Lease,
+        taken: Taken,
+        suspect: bool,
+        undo: &mut Vec<super::Undo>,
+    ) -> Option<Delivery> {
+        let mut row = self.rows.get(&place)?.clone();
+        self.last_token += 1;
+        let attempts = row.attempts;
+        row.state = DeliveryState::Leased;
+        row.attempts = row.attempts.saturating_add(1);
+        row.token = self.last_token;
+        row.holder = lease.worker;
+        row.until = lease.until;
+        row.behind = false;
+        let new = NewDelivery { due: row.due, ..NewDelivery::clone(&row.new) };
+        let delivery = Delivery { new, attempts, token: row.token, taken, suspect };
+        self.change(place, Some(row), undo);
+        Some(delivery)
     }
 
     pub(super) fn settle(&mut self, settle: &Settle, undo: &mut Vec<super::Undo>) -> Result<Done, CommitError> {
@@ -248,28 +294,86 @@ impl Deliveries {
         }
         row.last_error.clone_from(&settle.error);
         row.settled_at = settle.at;
+        let (endpoint, key, over) = (row.new.endpoint, row.new.fifo_key.clone(), row.state.is_final());
         self.change(place, Some(row), undo);
+        if let Some(key) = key.filter(|_| over) {
+            self.next_of_key(endpoint, &key, undo);
+        }
+        self.wake(endpoint, undo);
         Ok(Done::Nothing)
+    }
+
+    /// Lets the next delivery of a key come forward, unless one is there.
+    fn next_of_key(&mut self, endpoint: EndpointKey, key: &str, undo: &mut Vec<super::Undo>) {
+        let keyed = self.queues.get(&endpoint).and_then(|queue| queue.keyed.get(key));
+        let first = keyed.and_then(|keyed| keyed.first()).copied();
+        let Some((place, row)) = first.and_then(|place| Some((place, self.rows.get(&place)?))) else { return };
+        if row.behind {
+            let row = Row { behind: false, ..row.clone() };
+            self.change(place, Some(row), undo);
+        }
+    }
+
+    /// Has an endpoint's line looked at when its next delivery is due.
+    fn wake(&mut self, endpoint: EndpointKey, undo: &mut Vec<super::Undo>) {
+        if let Some(due) = self.next_waiting(endpoint) {
+            self.lines.wake(endpoint, due, undo);
+        }
+    }
+
+    fn next_waiting(&self, endpoint: EndpointKey) -> Option<StoreMillis> {
+        self.queues.get(&endpoint)?.waiting.first().map(|(due, _)| *due)
+    }
+
+    /// Notes what was learned of an endpoint; what waits there may be due by that.
+    pub(super) fn learn(&mut self, news: &EndpointNews, undo: &mut Vec<super::Undo>) {
+        if self.lines.learn(news, undo) {
+            self.wake(news.key, undo);
+        }
+    }
+
+    /// Ends a lease without its worker; the attempt that was begun counts.
+    fn give_back(&mut self, place: Place, undo: &mut Vec<super::Undo>) {
+        if let Some(mut row) = self.rows.get(&place).cloned() {
+            row.state = DeliveryState::Retrying;
+            let endpoint = row.new.endpoint;
+            self.change(place, Some(row), undo);
+            self.wake(endpoint, undo);
+        }
     }
 
     /// Ends all leases of a worker that left; the attempts it began count.
     pub(super) fn release(&mut self, worker: WorkerId, undo: &mut Vec<super::Undo>) {
         let held = |(_, place): &&(StoreMillis, Place)| self.rows.get(place).is_some_and(|row| row.holder == worker);
         let places: Vec<_> = self.leased.iter().filter(held).map(|(_, place)| *place).collect();
-        self.put_back(places, undo);
+        for place in places {
+            self.give_back(place, undo);
+        }
     }
 
-    /// Forgets up to `limit` deliveries that were finished at or before `by`. Answers how many.
+    /// Forgets up to `limit` deliveries that were finished at or before `by`, and endpoints that nobody has named since.
+    /// Answers how many deliveries.
     pub(super) fn forget(&mut self, by: StoreMillis, limit: usize, undo: &mut Vec<super::Undo>) -> usize {
         let old: Vec<_> = self.finished.iter().take_while(|(at, _)| *at <= by).take(limit).copied().collect();
         for (_, place) in &old {
             self.change(*place, None, undo);
         }
+        let queues = &self.queues;
+        self.lines.forget(by, |key| queues.contains_key(&key), limit, undo);
         old.len()
     }
 
     pub(super) fn next_due(&self) -> Option<StoreMillis> {
-        self.waiting.first().map(|(due, _)| *due)
+        let first = |index: &BTreeSet<(StoreMillis, Place)>| index.first().map(|(at, _)| *at);
+        self.lines.next_due().into_iter().chain(first(&self.late)).chain(first(&self.let_go)).min()
+    }
+
+    pub(super) fn pending(&self, principal: &str, most: u32) -> u32 {
+        self.unfinished.get(principal).copied().unwrap_or_default().min(most)
+    }
+
+    pub(super) fn endpoints(&self, principal: Option<&str>, limit: u32) -> Vec<EndpointRecord> {
+        self.lines.records(principal, limit)
     }
 
     pub(super) fn summaries(
@@ -287,5 +391,97 @@ impl Deliveries {
                 places.filter_map(|place| self.rows.get(place)).filter(wanted).take(limit).map(Row::summary).collect()
             }
         }
+    }
+}
+
+/// One lease on its way.
+struct Bench<'a> {
+    deliveries: &'a mut Deliveries,
+    lease: &'a Lease,
+    leased: Vec<Delivery>,
+    undo: &'a mut Vec<super::Undo>,
+}
+
+impl Bench<'_> {
+    fn take_all(&mut self, places: Vec<Place>, taken: Taken, suspect: bool) -> u32 {
+        let count = u32::try_from(places.len()).unwrap_or(u32::MAX);
+        for place in places {
+            self.leased.extend(self.deliveries.take(place, self.lease, taken, suspect, self.undo));
+        }
+        count
+    }
+}
+
+impl Shelf for Bench<'_> {
+    type Error = Infallible;
+    type Place = EndpointKey;
+
+    fn first_ready(&mut self, now: StoreMillis) -> Result<Option<EndpointKey>, Infallible> {
+        Ok(self.deliveries.lines.first_ready(now))
+    }
+
+    fn line(&mut self, place: EndpointKey) -> Result<Line, Infallible> {
+        // Whatever is ready is there.
+        let standing = tidings_proto::delivery::Standing::default();
+        let none = Line { standing, principal: String::new(), host: String::new(), tat: 0, at: None, turn: 0 };
+        Ok(self.deliveries.lines.line(place).unwrap_or(none))
+    }
+
+    fn put_line(&mut self, place: EndpointKey, line: &Line) -> Result<(), Infallible> {
+        self.deliveries.lines.put_line(place, line, self.undo);
+        Ok(())
+    }
+
+    fn in_flight(&mut self, place: EndpointKey) -> Result<u32, Infallible> {
+        let queue = self.deliveries.queues.get(&place);
+        Ok(queue.map_or(0, |queue| u32::try_from(queue.leased.len()).unwrap_or(u32::MAX)))
+    }
+
+    fn next_waiting(&mut self, place: EndpointKey) -> Result<Option<StoreMillis>, Infallible> {
+        Ok(self.deliveries.next_waiting(place))
+    }
+
+    fn take(
+        &mut self,
+        place: EndpointKey,
+        due_by: StoreMillis,
+        limit: u32,
+        taken: Taken,
+        suspect: bool,
+    ) -> Result<u32, Infallible> {
+        let Some(queue) = self.deliveries.queues.get(&place) else { return Ok(0) };
+        let due = queue.waiting.iter().take_while(|(due, _)| *due <= due_by).take(limit as usize);
+        let places = due.map(|(_, place)| *place).collect();
+        Ok(self.take_all(places, taken, suspect))
+    }
+
+    fn take_let_go(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Infallible> {
+        let free = self.deliveries.let_go.iter().take_while(|(at, _)| *at <= now).take(limit as usize);
+        let places = free.map(|(_, place)| *place).collect();
+        Ok(self.take_all(places, Taken::Ready, false))
+    }
+
+    fn take_late(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Infallible> {
+        let late = self.deliveries.late.iter().take_while(|(at, _)| *at <= now).take(limit as usize);
+        let places = late.map(|(_, place)| *place).collect();
+        Ok(self.take_all(places, Taken::Late, false))
+    }
+
+    fn host(&mut self, host: &str) -> Result<HostRow, Infallible> {
+        Ok(self.deliveries.lines.host(host))
+    }
+
+    fn put_host(&mut self, host: &str, row: HostRow) -> Result<(), Infallible> {
+        self.deliveries.lines.put_host(host, row, self.undo);
+        Ok(())
+    }
+
+    fn share(&mut self, host: &str, principal: &str) -> Result<i64, Infallible> {
+        Ok(self.deliveries.lines.share(host, principal))
+    }
+
+    fn put_share(&mut self, host: &str, principal: &str, tag: i64) -> Result<(), Infallible> {
+        self.deliveries.lines.put_share(host, principal, tag, self.undo);
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod deliveries;
 mod keys;
+mod lines;
 mod publishes;
 mod streams;
 mod trim;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
@@ -22,7 +24,9 @@ use self::workers::Workers;
 use crate::commit::{Commit, CommitError, Done, Op};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::publish::Publishes;
-use crate::record::{CallId, CallRecord, DeliveryState, DeliverySummary, StreamInfo, StreamKey, Subject};
+use crate::record::{
+    CallId, CallRecord, DeliveryState, DeliverySummary, EndpointRecord, StreamInfo, StreamKey, Subject,
+};
 use crate::store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};
 
 /// Keeps everything in memory, behind one lock. Both durabilities mean "until the process ends".
@@ -70,6 +74,7 @@ enum Undo {
     Stream(streams::Undo),
     Call(calls::Undo),
     Delivery(deliveries::Undo),
+    Line(lines::Undo),
     Worker(workers::Undo),
     Publish(publishes::Undo),
 }
@@ -130,6 +135,15 @@ impl State {
                 self.clock.saw(settle.at);
                 self.deliveries.settle(settle, undo)
             }
+            Op::Endpoint(news) => {
+                self.clock.saw(news.now);
+                self.deliveries.learn(news, undo);
+                Ok(Done::Nothing)
+            }
+            Op::TakeUnverified { now, until, limit } => {
+                self.clock.saw(*now);
+                Ok(Done::Verify(self.deliveries.lines.take_unverified(*now, *until, *limit, undo)))
+            }
             Op::Heartbeat { worker, until } => {
                 self.workers.heartbeat(*worker, *until, undo);
                 Ok(Done::Nothing)
@@ -155,6 +169,7 @@ impl State {
             Undo::Stream(step) => self.streams.take_back(step),
             Undo::Call(step) => self.calls.take_back(step),
             Undo::Delivery(step) => self.deliveries.take_back(step),
+            Undo::Line(step) => self.deliveries.lines.take_back(step),
             Undo::Worker(step) => self.workers.take_back(step),
             Undo::Publish(step) => self.publishes.take_back(step),
         }
@@ -251,6 +266,22 @@ impl Store for MemoryStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
         Ok(self.open()?.publishes.read(after, limit))
+    }
+
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
+        Ok(self.open()?.deliveries.lines.record(key))
+    }
+
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
+        Ok(self.open()?.deliveries.endpoints(principal, limit))
+    }
+
+    fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
+        Ok(self.open()?.deliveries.lines.next_verification())
+    }
+
+    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError> {
+        Ok(self.open()?.deliveries.pending(principal, most))
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {

@@ -80,6 +80,21 @@ macro_rules! __store_cases {
                 outlets::only_who_offers_the_outlet_leases
                 outlets::once_its_time_is_over_any_worker_leases
                 outlets::a_retry_waits_for_the_outlet_again
+                endpoints::an_endpoint_comes_to_be_when_it_is_named
+                endpoints::everything_that_is_known_of_an_endpoint_is_kept
+                endpoints::deliveries_wait_until_their_endpoint_is_verified
+                endpoints::a_proof_that_ran_out_is_asked_for_again
+                endpoints::a_disabled_endpoint_gives_up_what_waits
+                endpoints::an_open_breaker_lets_a_probe_through_when_its_time_is_over
+                endpoints::an_endpoint_has_its_slots_and_no_more
+                endpoints::endpoints_for_which_nothing_speaks_share_their_slots
+                endpoints::a_line_that_was_served_goes_behind_the_others
+                endpoints::a_rate_is_kept_and_waiting_for_it_is_no_attempt
+                endpoints::a_host_goes_round_its_principals
+                endpoints::a_wait_that_ended_is_told_whatever_the_endpoint
+                endpoints::deliveries_of_a_key_go_out_one_after_the_other
+                endpoints::unfinished_deliveries_of_a_principal_are_counted
+                endpoints::endpoints_that_nobody_names_are_forgotten
                 reading::a_read_stops_after_so_many_events
                 reading::a_read_stops_after_so_many_bytes
                 reading::a_read_begins_in_the_chunk_that_holds_its_first_event
@@ -109,6 +124,7 @@ macro_rules! __store_cases {
                 calls::a_heartbeat_renews_the_lease
                 deliveries::deliveries_of_a_dead_worker_are_taken_over
                 outlets::what_a_dead_worker_held_waits_for_the_outlet_again
+                endpoints::slots_of_a_dead_worker_are_free
                 reading::a_closed_store_says_so
                 timeline::the_first_boot_stands_near_the_wall_clock
                 timeline::one_boot_has_one_offset
@@ -130,6 +146,7 @@ macro_rules! __store_cases {
             }
             durable {
                 durable::everything_is_there_after_a_close
+                endpoints::standings_are_there_after_a_close
                 durable::everything_is_there_without_a_close
                 durable::numbers_go_on_where_they_were
                 durable::keys_are_there_after_a_close

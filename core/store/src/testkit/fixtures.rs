@@ -3,15 +3,17 @@
 use std::ops::Deref;
 
 use bytes::Bytes;
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 
 use super::{Harness, Make};
 use crate::chunk::{Chunk, ChunkBuilder, Event, NewEvent};
 use crate::commit::{AppendShared, Commit, CommitError, Done, Durability, Lease, Op, Refused, Settle};
+use crate::flow::Flow;
 use crate::record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, Sealed,
-    StreamInfo, StreamKey, Subject, TimerKind, WorkerId,
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery,
+    Sealed, StreamInfo, StreamKey, Subject, TimerKind, WorkerId,
 };
 use crate::store::{DueTimer, ReadLimits, Store};
 
@@ -185,7 +187,14 @@ pub(super) fn new_delivery(n: u8, due: StoreMillis) -> NewDelivery {
         outlet: None,
         deadline: FAR,
         created_at: NOW + StoreMillis::from(n),
+        endpoint: endpoint_key(1),
+        fifo_key: None,
+        wait_until: FAR,
     }
+}
+
+pub(super) fn endpoint_key(n: u8) -> EndpointKey {
+    EndpointKey([n; 32])
 }
 
 pub(super) fn enqueue(n: u8, due: StoreMillis) -> Op {
@@ -193,7 +202,7 @@ pub(super) fn enqueue(n: u8, due: StoreMillis) -> Op {
 }
 
 pub(super) fn lease_op(worker: WorkerId, now: StoreMillis, until: StoreMillis, limit: u32) -> Op {
-    Op::Lease(Lease { worker, now, until, limit })
+    Op::Lease(Lease { worker, now, until, limit, flow: Flow::unlimited() })
 }
 
 /// Leases in a commit of its own.
@@ -360,6 +369,7 @@ pub(super) struct World {
     lost: Vec<CallId>,
     timers: Vec<DueTimer>,
     deliveries: Vec<DeliverySummary>,
+    endpoints: Vec<EndpointRecord>,
     next_due: Option<StoreMillis>,
 }
 
@@ -381,6 +391,7 @@ impl World {
             lost,
             timers: store.due_timers(FAR, ALL).expect("reads"),
             deliveries: summaries(store),
+            endpoints: store.endpoints(None, ALL).expect("reads"),
             next_due: store.next_due().expect("reads"),
         }
     }

@@ -37,6 +37,7 @@ mod cases;
 mod commits;
 mod deliveries;
 mod durable;
+mod endpoints;
 mod fixtures;
 mod handles;
 mod keys;

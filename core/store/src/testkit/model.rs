@@ -8,8 +8,8 @@ use super::fixtures::Slot;
 use crate::chunk::{Event, NewEvent};
 use crate::commit::{Claimed, Done, Lease, Op, Refused, Settle};
 use crate::record::{
-    CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, StreamInfo, StreamKey, TimerKind,
-    WorkerId,
+    CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, NewDelivery, StreamInfo, StreamKey, Taken,
+    TimerKind, WorkerId,
 };
 use crate::store::DueTimer;
 
@@ -292,6 +292,9 @@ impl Model {
                 }
                 Ok(Done::Nothing)
             }
+            // Endpoints have cases of their own.
+            Op::Endpoint(_) => Ok(Done::Nothing),
+            Op::TakeUnverified { .. } => Ok(Done::Verify(Vec::new())),
             // Done to its end, so that there is never more to do.
             // The log has cases of its own.
             Op::Publish(_) => Ok(Done::Nothing),
@@ -337,21 +340,22 @@ impl Model {
     }
 
     fn lease(&mut self, lease: &Lease) -> Vec<Delivery> {
+        if lease.limit == 0 {
+            return Vec::new();
+        }
         let gone: Vec<_> = self.deliveries.iter().map(|row| self.gone(row.holder, lease.now)).collect();
-        for (row, gone) in self.deliveries.iter_mut().zip(&gone) {
-            let bound = row.new.outlet.as_ref().is_some_and(|outlet| outlet.until > lease.now);
-            if bound && row.state == DeliveryState::Leased && (row.until <= lease.now || *gone) {
+        for (row, gone) in self.deliveries.iter_mut().zip(gone) {
+            if row.state == DeliveryState::Leased && (row.until <= lease.now || gone) {
                 row.state = DeliveryState::Retrying;
             }
         }
-        let lost: Vec<_> =
-            self.deliveries.iter().zip(gone).filter(|(_, gone)| *gone).map(|(row, _)| row.new.id).collect();
-        let free = |row: &Row| {
-            row.waits() && row.free_at() <= lease.now
-                || row.state == DeliveryState::Leased && (row.until <= lease.now || lost.contains(&row.new.id))
-        };
-        // One that is taken over counts by its due time.
-        self.take(lease, free, |row| if row.waits() { row.free_at() } else { row.new.due })
+        // All stand in the line of one endpoint, which takes everything; what outlets let go of comes after it.
+        let in_line = |row: &Row| row.waits() && row.new.outlet.is_none() && row.new.due <= lease.now;
+        let mut leased = self.take(lease, in_line, |row| row.new.due);
+        let left = lease.limit - u32::try_from(leased.len()).expect("few");
+        let let_go = |row: &Row| row.waits() && row.new.outlet.is_some() && row.free_at() <= lease.now;
+        leased.extend(self.take(&Lease { limit: left, ..*lease }, let_go, Row::free_at));
+        leased
     }
 
     fn take(
@@ -371,7 +375,13 @@ impl Model {
             row.token = None;
             row.holder = lease.worker;
             row.until = lease.until;
-            Delivery { new: row.new.clone(), attempts, token: 0 }
+            Delivery {
+                new: row.new.clone(),
+                attempts,
+                token: 0,
+                taken: Taken::Ready,
+                suspect: row.new.outlet.is_none(),
+            }
         };
         free.into_iter().map(take).collect()
     }

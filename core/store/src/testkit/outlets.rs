@@ -5,6 +5,7 @@ use super::fixtures::{
     FAR, Fresh, NOW, W1, W2, done, heartbeat, lease, new_delivery, refused, settle, settle_op, summaries,
 };
 use crate::commit::{Done, Lease, Op, Refused, Settle};
+use crate::flow::Flow;
 use crate::record::{Delivery, DeliveryState, NewDelivery, Outlet, WorkerId};
 use crate::store::Store;
 
@@ -15,7 +16,7 @@ fn bound(n: u8, due: i64, name: &str, until: i64) -> Op {
 
 #[track_caller]
 fn lease_outlet(store: &dyn Store, worker: WorkerId, now: i64, until: i64, outlet: &str) -> Vec<Delivery> {
-    let lease = Lease { worker, now, until, limit: 2 };
+    let lease = Lease { worker, now, until, limit: 2, flow: Flow::unlimited() };
     match done(store, [Op::LeaseOutlet { lease, outlet: outlet.to_owned() }]).remove(0) {
         Done::Leased(leased) => leased,
         other => panic!("a lease answers `Leased`, not {other:?}"),

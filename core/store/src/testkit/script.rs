@@ -10,6 +10,7 @@ use super::fixtures::{NOW, chunk, new_delivery, new_event, outcome, record};
 use super::model::Model;
 use crate::chunk::Chunk;
 use crate::commit::{AppendShared, Lease, Op, Settle};
+use crate::flow::Flow;
 use crate::record::{
     CallId, DeliveryId, DeliveryState, NewDelivery, Outlet, StreamKey, Subject, TaskTerms, TimerKind, WorkerId,
 };
@@ -240,7 +241,8 @@ pub(super) fn resolve(step: &Step, model: &Model, clock: &mut Clock) -> Op {
             Op::Enqueue(Box::new(NewDelivery { id, subject, created_at, outlet, ..new_delivery(1, due) }))
         }
         Step::Lease { worker: w, limit, secs, outlet } => {
-            let lease = Lease { worker: worker(*w), now, until: clock.end(*secs), limit: *limit };
+            let (worker, until, flow) = (worker(*w), clock.end(*secs), Flow::unlimited());
+            let lease = Lease { worker, now, until, limit: *limit, flow };
             match outlet {
                 Some(name) => Op::LeaseOutlet { lease, outlet: name.to_string() },
                 None => Op::Lease(lease),

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
+use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueTimer, MemoryStore, Op, Page, Publishes, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey,
-    Subject,
+    Done, DueTimer, EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Refused, Store, StoreError,
+    StreamInfo, StreamKey, Subject,
 };
 
 /// What is broken.
@@ -295,6 +297,22 @@ impl Store for Broken {
 
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.inner.waiting_outlets()
+    }
+
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
+        self.inner.endpoint(key)
+    }
+
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
+        self.inner.endpoints(principal, limit)
+    }
+
+    fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
+        self.inner.next_verification()
+    }
+
+    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError> {
+        self.inner.pending(principal, most)
     }
 
     fn deliveries(

@@ -2,10 +2,12 @@
 
 use std::sync::Mutex;
 
+use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
     Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
+    Subject,
 };
 
 /// A memory store behind a medium that may fail.
@@ -87,6 +89,22 @@ impl Store for FaultyStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
         self.inner.publishes(after, limit)
+    }
+
+    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
+        self.inner.endpoint(key)
+    }
+
+    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
+        self.inner.endpoints(principal, limit)
+    }
+
+    fn next_verification(&self) -> Result<Option<i64>, StoreError> {
+        self.inner.next_verification()
+    }
+
+    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError> {
+        self.inner.pending(principal, most)
     }
 
     fn changes(&self) -> Result<Changes, StoreError> {
