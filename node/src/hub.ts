@@ -32,8 +32,25 @@ export interface HubOptions {
   allowPorts?: number[];
   /** `whsec_…`: signs webhooks whose route brings no secret. */
   defaultSecret?: string;
+  /** The one before it: while receivers change over, webhooks are signed with both. */
+  previousSecret?: string;
   /** Refuses routes whose webhooks would go unsigned. */
   requireSecret?: boolean;
+  /**
+   * What a URL has to show before its first delivery. `challenge` (default): that it wants webhooks, unless `allowHosts` or
+   * `allowNetworks` vouches for it. `always`: those too. `address`: nothing.
+   */
+  verify?: "challenge" | "always" | "address";
+  /** Attempts under way at a time. Default: 128. */
+  concurrency?: number;
+  /** The same at one URL of one principal. Default: 8. */
+  endpointConcurrency?: number;
+  /** Attempts a second at one URL of one principal; 0 is no limit. Default: 100. */
+  endpointRate?: number;
+  /** Attempts a second at one host; 0 is no limit. Default: 500. */
+  hostRate?: number;
+  /** Unfinished deliveries of one principal. Default: 1,000. */
+  maxPending?: number;
   /** What becomes of a firing that no route can carry: `drop` it, or `annotate` the tool's result. */
   undeliverable?: "drop" | "annotate";
   /** 32 bytes that seal secrets at rest. Without it a key file beside the database does. */

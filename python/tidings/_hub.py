@@ -53,8 +53,14 @@ class Hub:
     - `url`: `memory:`, `sqlite:PATH` or `sqlite:///PATH`.
     - `allow_networks`, `allow_hosts`, `allow_ports`, `allow_http`: where webhooks may go besides `https`, port 443 and
       public addresses; for development and private networks.
-    - `default_secret` (`whsec_…`) signs webhooks whose route brings no secret; `require_secret` refuses those that would
-      go unsigned.
+    - `default_secret` (`whsec_…`) signs webhooks whose route brings no secret; `previous_secret` signs them too while
+      receivers change over; `require_secret` refuses those that would go unsigned.
+    - `verify`: what a URL has to show before its first delivery. `challenge` (default): that it wants webhooks, by echoing
+      a signed challenge or by its origin's `/.well-known/mcp-webhook-receiver.json`, unless `allow_hosts` or
+      `allow_networks` vouches for it. `always`: those too. `address`: nothing.
+    - `concurrency` (default 128), `endpoint_concurrency` (8): attempts under way at a time, in all and at one URL of one
+      principal. `endpoint_rate` (100), `host_rate` (500): attempts a second; 0 is no limit.
+    - `max_pending` (default 1,000): unfinished deliveries of one principal.
     - `undeliverable`: what becomes of a firing that no route can carry: `drop` it, or `annotate` the tool's result.
     - `secret_key`: 32 bytes that seal secrets at rest. Without it a key file beside the database does.
     - `retention`: what each stream keeps.
@@ -79,7 +85,14 @@ class Hub:
         allow_http: bool = False,
         allow_ports: Sequence[int] = (),
         default_secret: str | None = None,
+        previous_secret: str | None = None,
         require_secret: bool = False,
+        verify: Literal["challenge", "always", "address"] | None = None,
+        concurrency: int | None = None,
+        endpoint_concurrency: int | None = None,
+        endpoint_rate: int | None = None,
+        host_rate: int | None = None,
+        max_pending: int | None = None,
         undeliverable: Literal["drop", "annotate"] | None = None,
         secret_key: bytes | None = None,
         retention: Retention | None = None,
@@ -99,7 +112,14 @@ class Hub:
             allow_http=allow_http,
             allow_ports=list(allow_ports),
             default_secret=default_secret,
+            previous_secret=previous_secret,
             require_secret=require_secret,
+            verify=verify,
+            concurrency=concurrency,
+            endpoint_concurrency=endpoint_concurrency,
+            endpoint_rate=endpoint_rate,
+            host_rate=host_rate,
+            max_pending=max_pending,
             undeliverable=undeliverable,
             secret_key=secret_key,
             retention=None if keep is None else (keep.max_events, keep.max_bytes, keep.max_age, keep.after_close),

@@ -3,11 +3,12 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use tidings::Options;
 use tidings::proto::address::{Network, Policy};
+use tidings::proto::delivery::Rate;
 use tidings::proto::route::UndeliverablePolicy;
 use tidings::proto::stream::Retention;
 use tidings::proto::webhook::{HeaderPolicy, Secret};
+use tidings::{Options, Verify};
 
 use crate::error::{Error, Result};
 
@@ -24,8 +25,22 @@ pub struct Settings {
     pub allow_ports: Vec<u16>,
     /// `whsec_…`: signs webhooks of routes that bring no secret.
     pub default_secret: Option<String>,
+    /// The one before it; webhooks are signed with both while receivers change over.
+    pub previous_secret: Option<String>,
     /// Refuses routes that would go unsigned.
     pub require_secret: bool,
+    /// `challenge`, `always` or `address`: what an endpoint has to show before its first delivery.
+    pub verify: Option<String>,
+    /// Attempts in flight at a time.
+    pub concurrency: Option<u32>,
+    /// The same at one endpoint.
+    pub endpoint_concurrency: Option<u32>,
+    /// Attempts a second at one endpoint; 0 sets no limit.
+    pub endpoint_rate: Option<u32>,
+    /// Attempts a second at one host; 0 sets no limit.
+    pub host_rate: Option<u32>,
+    /// Unfinished deliveries of one principal.
+    pub max_pending: Option<u32>,
     /// `drop` or `annotate`.
     pub undeliverable: Option<String>,
     /// 32 bytes that seal secrets at rest.
@@ -70,6 +85,19 @@ impl Settings {
             options.default_secret =
                 Some(Secret::parse(&secret).map_err(|fault| Error::argument("default_secret", fault))?);
         }
+        if let Some(secret) = self.previous_secret {
+            options.previous_secret =
+                Some(Secret::parse(&secret).map_err(|fault| Error::argument("previous_secret", fault))?);
+        }
+        if let Some(verify) = self.verify {
+            options.verify = Verify::from_text(&verify)
+                .ok_or_else(|| Error::argument("verify", "must be 'challenge', 'always' or 'address'"))?;
+        }
+        options.concurrency = self.concurrency.unwrap_or(options.concurrency);
+        options.endpoint_concurrency = self.endpoint_concurrency.unwrap_or(options.endpoint_concurrency);
+        options.max_pending = self.max_pending.unwrap_or(options.max_pending);
+        options.endpoint_rate = self.endpoint_rate.map_or(options.endpoint_rate, rate);
+        options.host_rate = self.host_rate.map_or(options.host_rate, rate);
         if let Some(policy) = self.undeliverable {
             options.undeliverable = undeliverable(&policy)?;
         }
@@ -153,6 +181,14 @@ pub fn number(name: &str, value: i64) -> Result<u64> {
     u64::try_from(value).map_err(|_| Error::argument(name, "must be 0 or more"))
 }
 
+/// A small number.
+///
+/// # Errors
+/// `invalid_argument`, naming the argument, when it is negative or more than 2^32 - 1.
+pub fn count(name: &str, value: i64) -> Result<u32> {
+    u32::try_from(value).map_err(|_| Error::argument(name, "must be 0 or more, and less than 2^32"))
+}
+
 /// A port; that it may be used is the core's to say.
 ///
 /// # Errors
@@ -170,6 +206,11 @@ pub fn limit(value: i64) -> Result<u32> {
         Ok(0) | Err(_) => Err(Error::argument("limit", "must be at least 1 and at most 2^32 - 1")),
         Ok(limit) => Ok(limit),
     }
+}
+
+/// A rate with a burst of two seconds; 0 a second is no limit.
+fn rate(per_second: u32) -> Option<Rate> {
+    (per_second > 0).then(|| Rate { per_second, burst: per_second.saturating_mul(2) })
 }
 
 fn undeliverable(policy: &str) -> Result<UndeliverablePolicy> {
@@ -214,6 +255,8 @@ mod tests {
             ("allow_hosts", Settings { allow_hosts: vec!["https://x".into()], ..none() }),
             ("allow_ports", Settings { allow_ports: vec![0], ..none() }),
             ("default_secret", Settings { default_secret: Some("hunter2".into()), ..none() }),
+            ("previous_secret", Settings { previous_secret: Some("hunter2".into()), ..none() }),
+            ("verify", Settings { verify: Some("never".into()), ..none() }),
             ("undeliverable", Settings { undeliverable: Some("ignore".into()), ..none() }),
             ("secret_key", Settings { secret_key: Some(vec![0; 31]), ..none() }),
             ("attempt_timeout", Settings { attempt_timeout: Some(Duration::ZERO), ..none() }),

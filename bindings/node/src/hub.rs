@@ -35,8 +35,22 @@ pub struct Settings {
     pub allow_ports: Option<Vec<f64>>,
     /// `whsec_…`: signs webhooks of routes that bring no secret.
     pub default_secret: Option<String>,
+    /// The one before it; webhooks are signed with both while receivers change over.
+    pub previous_secret: Option<String>,
     /// Refuses routes that would go unsigned.
     pub require_secret: Option<bool>,
+    /// `challenge`, `always` or `address`: what an endpoint has to show before its first delivery.
+    pub verify: Option<String>,
+    /// Attempts in flight at a time.
+    pub concurrency: Option<f64>,
+    /// The same at one endpoint.
+    pub endpoint_concurrency: Option<f64>,
+    /// Attempts a second at one endpoint; 0 sets no limit.
+    pub endpoint_rate: Option<f64>,
+    /// Attempts a second at one host; 0 sets no limit.
+    pub host_rate: Option<f64>,
+    /// Unfinished deliveries of one principal.
+    pub max_pending: Option<f64>,
     /// `drop` or `annotate`.
     pub undeliverable: Option<String>,
     /// 32 bytes that seal secrets at rest.
@@ -59,6 +73,10 @@ impl Settings {
     fn plain(self) -> bridge::Result<bridge::Settings> {
         let time = |name, value: Option<f64>| value.map(|value| bridge::milliseconds(name, value)).transpose();
         let count = |name, value: Option<f64>| value.map(|value| bridge::whole_number(name, value)).transpose();
+        let small = |name: &'static str, value: Option<f64>| {
+            let number = count(name, value)?.map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+            number.map(|number| bridge::count(name, number)).transpose()
+        };
         let port = |value| {
             let port = bridge::whole_number("allowPorts", value)?;
             bridge::port("allowPorts", i64::try_from(port).unwrap_or(i64::MAX))
@@ -78,7 +96,14 @@ impl Settings {
             allow_http: self.allow_http.unwrap_or_default(),
             allow_ports: self.allow_ports.unwrap_or_default().into_iter().map(port).collect::<bridge::Result<_>>()?,
             default_secret: self.default_secret,
+            previous_secret: self.previous_secret,
             require_secret: self.require_secret.unwrap_or_default(),
+            verify: self.verify,
+            concurrency: small("concurrency", self.concurrency)?,
+            endpoint_concurrency: small("endpointConcurrency", self.endpoint_concurrency)?,
+            endpoint_rate: small("endpointRate", self.endpoint_rate)?,
+            host_rate: small("hostRate", self.host_rate)?,
+            max_pending: small("maxPending", self.max_pending)?,
             undeliverable: self.undeliverable,
             secret_key: self.secret_key.map(|key| key.to_vec()),
             retention,

@@ -23,8 +23,8 @@ type PlainRetention = (Option<i64>, Option<i64>, Option<f64>, Option<f64>);
 #[pymethods]
 impl Hub {
     #[new]
-    #[pyo3(signature = (url, *, allow_networks, allow_hosts, allow_http, allow_ports, default_secret, require_secret,
-        undeliverable, secret_key, retention, header_names, attempt_timeout, worker_lease, max_body_bytes, buffer_bytes))]
+    #[pyo3(signature = (url, *, allow_networks, allow_hosts, allow_http, allow_ports, default_secret, previous_secret,
+        require_secret, verify, concurrency, endpoint_concurrency, endpoint_rate, host_rate, max_pending, undeliverable, secret_key, retention, header_names, attempt_timeout, worker_lease, max_body_bytes, buffer_bytes))]
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords, each one setting")]
     fn new(
         py: Python<'_>,
@@ -34,7 +34,14 @@ impl Hub {
         allow_http: bool,
         allow_ports: Vec<i64>,
         default_secret: Option<String>,
+        previous_secret: Option<String>,
         require_secret: bool,
+        verify: Option<String>,
+        concurrency: Option<i64>,
+        endpoint_concurrency: Option<i64>,
+        endpoint_rate: Option<i64>,
+        host_rate: Option<i64>,
+        max_pending: Option<i64>,
         undeliverable: Option<String>,
         secret_key: Option<Vec<u8>>,
         retention: Option<PlainRetention>,
@@ -47,6 +54,7 @@ impl Hub {
         entry(py, "Hub", || {
             let time = |name, value: Option<f64>| value.map(|value| seconds(name, value)).transpose();
             let number = |name, value: Option<i64>| value.map(|value| bridge::number(name, value)).transpose();
+            let count = |name, value: Option<i64>| value.map(|value| bridge::count(name, value)).transpose();
             let retention = match retention {
                 Some((max_events, max_bytes, max_age, after_close)) => Some(bridge::retention(
                     number("retention.max_events", max_events)?,
@@ -65,7 +73,14 @@ impl Hub {
                     .map(|port| bridge::port("allow_ports", port))
                     .collect::<Result<_, _>>()?,
                 default_secret,
+                previous_secret,
                 require_secret,
+                verify,
+                concurrency: count("concurrency", concurrency)?,
+                endpoint_concurrency: count("endpoint_concurrency", endpoint_concurrency)?,
+                endpoint_rate: count("endpoint_rate", endpoint_rate)?,
+                host_rate: count("host_rate", host_rate)?,
+                max_pending: count("max_pending", max_pending)?,
                 undeliverable,
                 secret_key,
                 retention,

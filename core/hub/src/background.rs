@@ -131,6 +131,7 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
     }
     if schedule.trim <= now {
         schedule.trim = now.saturating_add(TRIM_MS);
+        core.sender.sweep();
         trim(core).await;
     }
     core.fanouts.expire(now);

@@ -272,7 +272,8 @@ fn prepare(core: &Core, delivery: &Delivery, route: Route) -> Result<Attempt> {
         return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
     };
     let headers = signed(core, route, &delivery.new.event_id, &delivery.new.body)?;
-    Ok(Attempt { endpoint, headers, body: Some(delivery.new.body.clone()), keep: 0 })
+    let keep_for = Some(delivery.new.endpoint);
+    Ok(Attempt { endpoint, headers, body: Some(delivery.new.body.clone()), keep_for, keep: 0 })
 }
 
 /// The headers of a request that a route asks for, signed now: with the route's own secret, or else with the operator's,

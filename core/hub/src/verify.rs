@@ -117,7 +117,7 @@ async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(
     let body = Bytes::from(challenge_json(&nonce));
     let headers = signed(core, route, &id, &body)?;
     let keep = MAX_CHALLENGE_ANSWER_BYTES;
-    let attempt = Attempt { endpoint: endpoint.to_owned(), headers, body: Some(body), keep };
+    let attempt = Attempt { endpoint: endpoint.to_owned(), headers, body: Some(body), keep_for: None, keep };
     Ok(match core.sender.send(attempt).await {
         Sent::Response { status: 200..=299, body, .. } if is_challenge_answer(&body, &nonce) => Ok(()),
         Sent::Response { status, .. } => Err(Category::of_status(status).unwrap_or(Category::ChallengeFailed)),
@@ -130,7 +130,8 @@ async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(
 /// along: the document is everybody's.
 async fn well_known(core: &Core, endpoint: &Endpoint) -> bool {
     let url = receiver_document_url(endpoint.scheme(), endpoint.host_header());
-    let attempt = Attempt { endpoint: url, headers: Vec::new(), body: None, keep: MAX_RECEIVER_DOCUMENT_BYTES };
+    let keep = MAX_RECEIVER_DOCUMENT_BYTES;
+    let attempt = Attempt { endpoint: url, headers: Vec::new(), body: None, keep_for: None, keep };
     match core.sender.send(attempt).await {
         Sent::Response { status: 200, body, .. } => is_receiver(&body, endpoint.path_and_query()),
         Sent::Response { .. } | Sent::Failed(_) | Sent::Confirmed | Sent::NotTaken => false,

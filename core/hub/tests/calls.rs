@@ -412,7 +412,7 @@ fn a_firing_that_no_route_can_take() {
             principal: "tester",
             session: None,
             peer: None,
-            open: &[],
+            open: &["x"],
             request_id: &RequestId::from(1_i64),
             tool: "tool",
             timeout: None,

@@ -4,6 +4,9 @@
 //! so that a second lookup cannot change the verdict (DNS rebinding). No redirect is followed, no proxy of the
 //! environment is used, one deadline covers the whole exchange, and little of the response is read.
 
+mod pool;
+#[cfg(test)]
+mod pool_tests;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +23,7 @@ use hyper::{Request, body::Incoming};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tidings_proto::address::{self, Endpoint, Host};
-use tidings_proto::delivery::Category;
+use tidings_proto::delivery::{Category, EndpointKey};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -28,6 +31,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::error::Result;
 use crate::options::Options;
+
+use self::pool::{Kept, Pool};
 
 /// Response head and each read of the body fit into this.
 const READ_BUFFER: usize = 16 << 10;
@@ -48,6 +53,8 @@ pub(crate) struct Attempt {
     pub(crate) headers: Vec<(String, String)>,
     /// Posted; without one it is a `GET`.
     pub(crate) body: Option<Bytes>,
+    /// The endpoint for whose next attempt the connection is kept. `None`: it is used once.
+    pub(crate) keep_for: Option<EndpointKey>,
     /// How much of the answer's body is wanted; one that is longer is no answer.
     pub(crate) keep: usize,
 }
@@ -92,6 +99,7 @@ pub(crate) struct Sender {
     timeout: Duration,
     resolver: Box<dyn Resolve>,
     tls: OnceLock<Option<TlsConnector>>,
+    pool: Pool,
 }
 
 impl Sender {
@@ -101,7 +109,7 @@ impl Sender {
 
     fn with_resolver(options: &Options, resolver: Box<dyn Resolve>) -> Self {
         let (policy, timeout) = (options.address.clone(), options.attempt_timeout);
-        Self { policy, timeout, resolver, tls: OnceLock::new() }
+        Self { policy, timeout, resolver, tls: OnceLock::new(), pool: Pool::default() }
     }
 
     /// Makes one attempt; always answers within the attempt's deadline.
@@ -118,7 +126,9 @@ impl Sender {
             Ok(Ok((sent, rest))) => {
                 // The verdict stands, whatever the body does, and also when it has no time left.
                 let left = self.timeout.saturating_sub(start.elapsed());
-                let _ = timeout(left.min(DRAIN_TIME), rest.drain()).await;
+                if let Ok(Some((key, kept))) = timeout(left.min(DRAIN_TIME), rest.drain()).await {
+                    self.pool.put(key, kept);
+                }
                 sent
             }
             Ok(Err(category)) => Sent::Failed(category),
@@ -126,17 +136,31 @@ impl Sender {
         }
     }
 
+    /// Closes connections that nobody has used for too long.
+    pub(crate) fn sweep(&self) {
+        self.pool.sweep();
+    }
+
     async fn exchange(&self, attempt: Attempt) -> Result<(Head, Rest), Category> {
         let endpoint = Endpoint::parse(&attempt.endpoint, &self.policy).map_err(|_| Category::Denied)?;
-        let stream = self.connect(&endpoint).await?;
+        let key = attempt.keep_for;
         let request = request(&endpoint, attempt)?;
+        if let Some(kept) = key.and_then(|key| self.pool.take(key)) {
+            // The other side may have closed it at this moment: a new connection tells. It may also have taken the request;
+            // then it sees the same id twice, as after any lost answer.
+            match converse(kept, request.clone(), key).await {
+                Err(Category::ConnectionRefused) => {}
+                done => return done,
+            }
+        }
+        let stream = self.connect(&endpoint).await?;
         if !endpoint.is_tls() {
-            return converse(stream, request).await;
+            return converse(open(stream).await?, request, key).await;
         }
         let tls = self.tls().ok_or(Category::TlsError)?;
         let name = server_name(&endpoint).ok_or(Category::TlsError)?;
         let stream = tls.connect(name, stream).await.map_err(|error| failure(&error, Category::TlsError))?;
-        converse(stream, request).await
+        converse(open(stream).await?, request, key).await
     }
 
     /// Connects to one of the addresses that the endpoint's host has right now, after all of them were checked. Several
@@ -219,19 +243,27 @@ fn request(endpoint: &Endpoint, attempt: Attempt) -> Result<Request<Full<Bytes>>
     request.body(Full::new(attempt.body.unwrap_or_default())).map_err(|_| Category::ProtocolError)
 }
 
-/// One request and the head of its response over an open connection.
-async fn converse<S>(stream: S, request: Request<Full<Bytes>>) -> Result<(Head, Rest), Category>
+/// HTTP over an open connection.
+async fn open<S>(stream: S) -> Result<Kept, Category>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut client, connection) = hyper::client::conn::http1::Builder::new()
+    let (client, connection) = hyper::client::conn::http1::Builder::new()
         .max_buf_size(READ_BUFFER)
         .max_headers(RESPONSE_HEADERS)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|_| Category::ProtocolError)?;
-    let connection = AbortOnDrop(tokio::spawn(connection).abort_handle());
-    let response = client.send_request(request).await.map_err(|error| {
+    Ok(Kept { client, _connection: AbortOnDrop(tokio::spawn(connection).abort_handle()), born: Instant::now() })
+}
+
+/// One request and the head of its response.
+async fn converse(
+    mut kept: Kept,
+    request: Request<Full<Bytes>>,
+    key: Option<EndpointKey>,
+) -> Result<(Head, Rest), Category> {
+    let response = kept.client.send_request(request).await.map_err(|error| {
         // hyper tells a head that is too large apart by its text only, unless its server is compiled in as well.
         match error.is_parse() {
             true if error.to_string().contains("too large") => Category::ResponseTooLarge,
@@ -241,7 +273,7 @@ where
     })?;
     let status = response.status().as_u16();
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    Ok((Head { status, retry_after }, Rest { body: response.into_body(), connection }))
+    Ok((Head { status, retry_after }, Rest { body: response.into_body(), kept, key }))
 }
 
 /// What decides about an attempt.
@@ -253,7 +285,8 @@ struct Head {
 /// What is left of an exchange once its verdict is known.
 struct Rest {
     body: Incoming,
-    connection: AbortOnDrop,
+    kept: Kept,
+    key: Option<EndpointKey>,
 }
 
 impl Rest {
@@ -271,15 +304,18 @@ impl Rest {
         Ok(all.freeze())
     }
 
-    async fn drain(mut self) {
+    /// Reads the rest of the body, so that a well-behaved receiver sees its answer taken, and answers the connection where
+    /// it can carry another request.
+    async fn drain(mut self) -> Option<(EndpointKey, Kept)> {
         let mut read = 0;
-        while let Some(Ok(frame)) = self.body.frame().await {
-            read += frame.data_ref().map_or(0, Bytes::len);
+        while let Some(frame) = self.body.frame().await {
+            read += frame.ok()?.data_ref().map_or(0, Bytes::len);
             if read > DRAIN_BYTES {
-                break;
+                return None;
             }
         }
-        drop(self.connection);
+        self.kept.client.ready().await.ok()?;
+        Some((self.key?, self.kept))
     }
 }
 

@@ -12,11 +12,11 @@ use tokio::net::TcpListener;
 use super::*;
 
 /// Ends a test that hangs; no test depends on how long anything takes.
-const HANG: Duration = Duration::from_secs(60);
+pub(super) const HANG: Duration = Duration::from_secs(60);
 /// The limit of attempts that run into it.
 const SHORT: Duration = Duration::from_millis(150);
 
-fn options(timeout: Duration) -> Options {
+pub(super) fn options(timeout: Duration) -> Options {
     Options {
         attempt_timeout: timeout,
         address: Policy {
@@ -29,12 +29,18 @@ fn options(timeout: Duration) -> Options {
     }
 }
 
-fn attempt(endpoint: &str) -> Attempt {
+pub(super) fn attempt(endpoint: &str) -> Attempt {
     let headers = vec![("webhook-id".to_owned(), "evt_1".to_owned())];
-    Attempt { endpoint: endpoint.to_owned(), headers, body: Some(Bytes::from_static(b"{\"p\":1.0}")), keep: 0 }
+    Attempt {
+        endpoint: endpoint.to_owned(),
+        headers,
+        body: Some(Bytes::from_static(b"{\"p\":1.0}")),
+        keep_for: None,
+        keep: 0,
+    }
 }
 
-fn run<T>(test: impl Future<Output = T>) -> T {
+pub(super) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let result = runtime.block_on(async { timeout(HANG, test).await.expect("this hangs") });
     runtime.shutdown_background();
@@ -42,7 +48,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 }
 
 /// A server that does this with each connection, and how many there were.
-async fn server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> (String, Arc<AtomicUsize>)
+pub(super) async fn server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> (String, Arc<AtomicUsize>)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -260,14 +266,18 @@ impl Resolve for Stub {
     }
 }
 
-fn resolving(timeout: Duration, policy: Policy, answers: Vec<io::Result<Vec<IpAddr>>>) -> (Sender, Arc<AtomicUsize>) {
+pub(super) fn resolving(
+    timeout: Duration,
+    policy: Policy,
+    answers: Vec<io::Result<Vec<IpAddr>>>,
+) -> (Sender, Arc<AtomicUsize>) {
     let lookups = Arc::new(AtomicUsize::new(0));
     let stub = Stub { answers: Mutex::new(answers.into()), lookups: Arc::clone(&lookups) };
     let options = Options { attempt_timeout: timeout, address: policy, ..Options::default() };
     (Sender::with_resolver(&options, Box::new(stub)), lookups)
 }
 
-const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(super) const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(93, 184, 215, 14));
 
 /// Literal and named addresses that are denied: no packet leaves.
