@@ -99,10 +99,14 @@ def settle(delivery: HostDelivery, answer: object) -> None:
         _log.warning("a handler was done with %r after its deadline: it is delivered once more", delivery)
 
 
+FAILURES: Final = (Exception, SystemExit)
+"""What is the failure of one handler, and ends nothing else: not the program either, from whichever task or thread."""
+
+
 def failed(delivery: HostDelivery, error: BaseException) -> None:
     """The handler raised, was cancelled or took too long: its delivery's attempt failed, and nothing else did."""
     delivery._refuse("failed")
-    if isinstance(error, Exception):
+    if isinstance(error, FAILURES):
         _log.warning("a handler failed: %r", delivery, exc_info=error)
 
 
@@ -149,7 +153,7 @@ async def _serve_one(place: Place) -> None:
                 answer = await answer
         except BaseException as error:
             failed(delivery, error)
-            if not isinstance(error, Exception):
+            if not isinstance(error, FAILURES):
                 raise
         else:
             settle(delivery, answer)

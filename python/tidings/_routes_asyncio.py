@@ -56,5 +56,10 @@ async def _attempt(route: Route, delivery: HostDelivery) -> None:
 
 async def _call(route: Route, delivery: HostDelivery) -> Any:
     # What may block does so in a thread; at the deadline it is left behind there.
-    answer = route.handler(delivery) if is_async(route.handler) else await asyncio.to_thread(route.handler, delivery)
-    return await answer if inspect.isawaitable(answer) else answer
+    handler = route.handler
+    try:
+        answer = handler(delivery) if is_async(handler) else await asyncio.to_thread(handler, delivery)
+        return await answer if inspect.isawaitable(answer) else answer
+    except SystemExit as error:
+        # asyncio would end its loop with whatever else runs in it.
+        raise RuntimeError("the handler asked for the program's end") from error

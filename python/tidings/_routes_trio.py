@@ -11,7 +11,7 @@ import trio
 from . import _native
 from ._native import HostDelivery
 from ._port import wait
-from ._routes import Place, Route, failed, is_async, settle
+from ._routes import FAILURES, Place, Route, failed, is_async, settle
 
 
 async def serve_all(places: Sequence[Place]) -> None:
@@ -38,7 +38,7 @@ async def _attempt(route: Route, delivery: HostDelivery) -> None:
             answer = await _call(route, delivery)
     except BaseException as error:
         failed(delivery, error)
-        if not isinstance(error, Exception):
+        if not isinstance(error, FAILURES):
             raise
     else:
         settle(delivery, answer)
