@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +11,12 @@ from uuid import UUID
 
 import pytest
 import tidings.mcp
+from mcp.server.experimental.task_support import TaskSupport
+from mcp.shared.session import BaseSession
 from mcp1_tasks import Play, TaskClient, TaskProcess, task_server
 from mcp_wire import WAIT, Served
 from tidings import Hub
+from tidings.mcp import _transports
 from tidings.mcp._task_ids1 import call_id_of, scope_of, task_id_of
 
 RELATED = "io.modelcontextprotocol/related-task"
@@ -129,6 +133,16 @@ def test_another_session_has_no_part_in_it(play: Play, port: int, method: str) -
     forged = f"{scope_of(theirs)}:{task_id.partition(':')[2]}"
     assert other.one(method, {"taskId": forged})["error"]["message"] == f"Task not found: {forged}"
     assert mine.get(task_id)["status"] == "working"
+
+
+def test_a_session_starts_tasks_whichever_other_has_ended(play: Play, port: int) -> None:
+    """The SDK alone cannot: it keeps one task group for all sessions, and none once one has ended."""
+    sessions = [TaskClient(port) for _ in range(3)]
+    for ended in (2, 0):
+        sessions[ended].delete().close()
+    task_id = sessions[1].start("work")["taskId"]
+    play.gate.open()
+    assert sessions[1].until(task_id, "completed", "failed")["status"] == "completed"
 
 
 def test_a_session_lists_its_own(port: int) -> None:
@@ -254,7 +268,12 @@ def test_what_a_task_asks_is_answered_at_another_worker(start: Callable[[], Task
     assert text_of(result.messages()[-1]["result"]) == "Hello, me"
 
 
-# -- ids and terms
+# -- names, ids and terms
+
+
+def test_every_private_name_is_there() -> None:
+    assert _transports.assigns(BaseSession, "_exit_stack")
+    assert {"store", "_task_group"} <= {field.name for field in dataclasses.fields(TaskSupport)}
 
 
 def test_ids_are_the_calls_in_the_sdks_spelling() -> None:

@@ -67,6 +67,59 @@ def test_a_task_whose_server_was_killed_failed_and_its_events_are_there(start: S
     assert client.get(task_id)["status"] == "failed"
 
 
+@pytest.mark.parametrize("seen", [1, 600])
+def test_a_server_killed_while_its_task_speaks_loses_nothing_that_was_read(start: Start, seen: int) -> None:
+    """Readers are only given what is committed: whatever one has seen is the beginning of what is there afterwards."""
+    first = start()
+    client = TaskClient(first.port)
+    task_id = client.start("work", {"before": 1_000})["taskId"]
+    answer = client.stream(task_id)
+    before = [event.message["params"] for event in answer.take(seen)]
+    first.kill()
+    answer.close()
+
+    port = start().port
+    client = TaskClient(port)
+    done = client.finished(task_id)
+    assert (done["status"], done["error"]["data"]) == ("failed", {"reason": "server_lost"})
+    events, last = client.events(task_id)
+    assert "result" in last
+    assert events[:seen] == before
+    assert [event["seq"] for event in events] == list(range(len(events)))
+    assert [event["payload"].get("n") for event in events[:-1]] == list(range(len(events) - 1))
+    assert events[-1]["type"] == "io.tidings.outcome"
+    assert events[-1]["payload"] == {"status": "failed", "reason": "server_lost"}
+    # From where it stood, from around the end of what was committed, and from beyond; in a session of an older client too.
+    head = len(events) - 1
+    legacy = Client(port, LEGACY)
+    for after in (seen - 1, head - 1, head):
+        rest, last = client.events(task_id, after)
+        assert rest == events[after + 1 :]
+        assert "result" in last
+        messages = legacy.request("tasks/stream", {"taskId": task_id, "after": after}).messages()
+        told = [message["params"] for message in messages if message.get("method") == "notifications/tasks/event"]
+        assert told == rest
+        assert messages[-1]["result"] == {}
+    for ask in (client.one, lambda *asked: legacy.request(*asked).messages()[-1]):
+        error = ask("tasks/stream", {"taskId": task_id, "after": head + 1})["error"]
+        assert (error["code"], error["data"]) == (-32602, {"reason": "ahead", "headSeq": head})
+
+
+def test_a_task_is_told_alike_by_every_later_server(start: Start) -> None:
+    first = start()
+    client = TaskClient(first.port)
+    lost = client.start("work", {"before": 2})["taskId"]
+    first.line()
+    first.kill()
+    told = []
+    for _ in range(3):
+        server = start()
+        client = TaskClient(server.port)
+        told.append((client.finished(lost), client.events(lost)))
+        server.kill()
+    assert told[0] == told[1] == told[2]
+
+
 def test_a_task_that_had_ended_survives_its_server(start: Start) -> None:
     first = start()
     client = TaskClient(first.port)
