@@ -231,6 +231,7 @@ fn a_sink_that_breaks_takes_its_listeners_along_and_is_told_of_once() {
     assert_eq!(hub.failed_sinks().expect("open"), []);
 }
 
+/// Field case B44, for what we send: nothing that is not read holds up anything else.
 #[test]
 fn who_does_not_write_in_time_has_failed_and_holds_up_nobody() {
     let (store, clock) = (FaultStore::new(), TestClock::new());

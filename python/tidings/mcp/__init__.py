@@ -53,9 +53,10 @@ def __getattr__(name: str) -> Any:
         from ._task_store1 import TaskStore
 
         return {"TaskMessageQueue": TaskMessageQueue, "TaskStore": TaskStore}[name]
-    if name == "SubscriptionBus" and GENERATION == 2:
+    if name in ("ClientNotices", "StreamGap", "SubscriptionBus") and GENERATION == 2:
         # Made of what only mcp 2.x has.
         from ._bus import SubscriptionBus
+        from ._client_notices import ClientNotices, StreamGap
 
-        return SubscriptionBus
+        return {"ClientNotices": ClientNotices, "StreamGap": StreamGap, "SubscriptionBus": SubscriptionBus}[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -31,6 +31,15 @@ class ToolCall:
         """Our id of the call, which is its task's; None while it is neither watched nor a task."""
         return None if self._call is None else self._call.id
 
+    @property
+    def request_cancelled(self) -> bool:
+        """Whether the client has cancelled the request of this call.
+
+        For a tool that is being cancelled: False means that its connection was lost, its time is over, its task was cancelled
+        or the server stops.
+        """
+        return _cancelled.get()()
+
     def emit(self, type: str, payload: Mapping[str, Any]) -> None:
         """Append an event to the call's stream, where ``tasks/stream`` reads it. Never waits; any thread may.
 
@@ -51,6 +60,7 @@ class ToolCall:
 
 
 _PLAIN = ToolCall(None, None)
+_cancelled: ContextVar[Callable[[], bool]] = ContextVar("tidings_request_cancelled", default=lambda: False)
 _current: ContextVar[ToolCall] = ContextVar("tidings_current_call", default=_PLAIN)
 
 
@@ -70,3 +80,13 @@ def as_current(call: _Named, emit: Emit) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def as_request(cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Make `cancelled` tell whether the request that is served inside the block was cancelled by its client."""
+    token = _cancelled.set(cancelled)
+    try:
+        yield
+    finally:
+        _cancelled.reset(token)

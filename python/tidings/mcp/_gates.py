@@ -21,6 +21,7 @@ from mcp.shared.dispatcher import CallOptions, DispatchContext, Outbound
 from .. import InvalidArgument
 from .._native import Progress, log_passes
 from . import _compat
+from ._current import as_request
 
 if TYPE_CHECKING:
     from ._fanout_peers import Peer
@@ -124,7 +125,9 @@ async def gated(ctx: ServerRequestContext[Any, Any], call_next: CallNext, peer: 
         token = None
     outbound: Any = GatedRequest(_compat.request_outbound(ctx.session), token, peer)
     session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
+    asked = _compat.request_outbound(ctx.session).cancel_requested
     try:
-        return await call_next(replace(ctx, session=session))
+        with as_request(asked.is_set):
+            return await call_next(replace(ctx, session=session))
     finally:
         outbound.end()

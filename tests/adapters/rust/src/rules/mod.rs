@@ -4,6 +4,7 @@ mod address;
 mod call;
 mod config;
 mod delivery;
+mod fanout;
 mod firing;
 mod id;
 mod stream;
@@ -61,6 +62,13 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "body.bytes" => firing::body(given),
         "ack.bytes" => firing::acknowledgement(given),
         "undelivered.bytes" => firing::undelivered(given),
+        "fanout.offered" => fanout::offered(given),
+        "fanout.filter" => fanout::filter(given),
+        "fanout.frames" => fanout::frames(given),
+        "notice.frame" => fanout::frame_of(given),
+        "progress.report" => fanout::progress(given),
+        "log.passes" => fanout::log(given),
+        "cancel.race" => fanout::cancel(given),
         "time.rfc3339" => wire::rfc3339(given),
         "wire.names" => wire::name(given),
         "wire.capability" => wire::capability(given),

@@ -1,0 +1,173 @@
+"""What a running request says: log messages by level, and why a tool is being cancelled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+import tidings.mcp
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_wire import LEGACY, MODERN, Client, Gate, Served
+from tidings import Hub
+
+LEVELS = ("info", "warning", "emergency")
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    made: MCPServer = MCPServer("test", log_level="CRITICAL")
+
+    @made.tool()
+    async def say(ctx: Context[Any, Any]) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for level in LEVELS:
+                await ctx.session.send_log_message(level, "said", related_request_id=ctx.request_id)  # type: ignore[arg-type]
+        return "done"
+
+    return made
+
+
+def said(client: Client, **meta: Any) -> list[str]:
+    *messages, last = client.request("tools/call", {"name": "say", "arguments": {}}, **meta).messages()
+    assert "result" in last
+    return [message["params"]["level"] for message in messages if message["method"] == "notifications/message"]
+
+
+def test_levels_are_per_session_and_per_request(server: MCPServer, hub: Hub, serve: Callable[..., Served]) -> None:
+    """Field case B55."""
+    tidings.mcp.attach(server, hub)
+    port = serve(server).port
+    a, b, c = (Client(port, LEGACY) for _ in range(3))
+    assert a.initialized["result"]["capabilities"]["logging"] == {}
+    assert a.request("logging/setLevel", {"level": "warning"}).messages()[-1]["result"] == {}
+    assert b.request("logging/setLevel", {"level": "debug"}).messages()[-1]["result"] == {}
+    assert a.request("logging/setLevel", {"level": "loud"}).messages()[-1]["error"]["code"] == -32602
+    assert (said(a), said(b), said(c)) == (["warning", "emergency"], list(LEVELS), list(LEVELS))
+    modern = Client(port, MODERN)
+    assert said(modern) == []
+    assert said(modern, **{"io.modelcontextprotocol/logLevel": "warning"}) == ["warning", "emergency"]
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+def test_a_tool_can_tell_a_cancel_from_a_lost_connection(era: str, hub: Hub, serve: Callable[..., Served]) -> None:
+    reached, over = Gate(), Gate()
+    why: list[bool] = []
+    server: MCPServer = MCPServer("test", log_level="CRITICAL")
+
+    @server.tool()
+    async def work() -> str:
+        try:
+            reached.open()
+            await anyio.sleep_forever()
+        finally:
+            why.append(tidings.mcp.current_call().request_cancelled)
+            over.open()
+        return "never"
+
+    tidings.mcp.attach(server, hub)
+    client = Client(serve(server).port, era)
+    if era == LEGACY:
+        answer = client.call("work", id=9)
+        reached.wait()
+        client.cancel(9)
+        assert answer.messages()[-1]["error"]["code"] == -32800
+        over.wait()
+        assert why == [True]
+        return
+    import http.client
+    import json
+
+    # 2026-07-28 commits no headers before there is something to say, so that the answer cannot be waited for.
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {
+        "jsonrpc": "2.0",
+        "id": 9,
+        "method": "tools/call",
+        "params": {"name": "work", "arguments": {}, "_meta": meta},
+    }
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": MODERN,
+        "mcp-method": "tools/call",
+        "mcp-name": "work",
+    }
+    connection.request("POST", "/mcp", json.dumps(body), headers)
+    reached.wait()
+    connection.close()
+    over.wait()
+    assert why == [False]
+
+
+def test_a_client_hears_everything_in_one_place(hub: Hub, serve: Callable[..., Served]) -> None:
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+    from tidings.mcp import ClientNotices, StreamGap, _compat
+
+    server: MCPServer = MCPServer("test", log_level="CRITICAL")
+
+    @server.tool()
+    async def work(ctx: Context[Any, Any]) -> str:
+        outbound = _compat.request_outbound(ctx.session)
+        await outbound.notify("notifications/message", {"level": "info", "data": "said"})
+        await ctx.report_progress(1, 2)
+        await outbound.notify("notifications/io.tidings/gap", {"reason": "evicted", "earliestSeq": 3, "headSeq": 7})
+        tidings.mcp.notify(server, "tools")
+        tidings.mcp.notify(server, uri="x:/y")
+        return "done"
+
+    tidings.mcp.attach(server, hub)
+    port = serve(server).port
+    heard: list[Any] = []
+    all_heard = anyio.Event()
+
+    def hear(kind: str, what: Any) -> None:
+        heard.append((kind, what))
+        if len(heard) == 5:
+            all_heard.set()
+
+    async def message(params: Any) -> None:
+        hear("message", params.data)
+
+    notices = ClientNotices(
+        message=message,
+        progress=lambda params: hear("progress", params.progress),
+        list_changed=lambda kind: hear("list_changed", kind),
+        updated=lambda uri: hear("updated", uri),
+        gap=lambda gap: hear("gap", gap),
+    )
+
+    async def scene() -> None:
+        async with (
+            streamable_http_client(f"http://127.0.0.1:{port}/mcp") as streams,
+            ClientSession(
+                streams[0], streams[1], message_handler=notices, notification_bindings=notices.bindings
+            ) as session,
+        ):
+            await session.initialize()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it is of the era that is tested
+                await session.subscribe_resource("x:/y")
+            await session.call_tool("work", {}, meta={"progressToken": "mine"})
+            with anyio.fail_after(20):
+                await all_heard.wait()
+
+    anyio.run(scene)
+    assert sorted(heard, key=str) == sorted(
+        [
+            ("message", "said"),
+            ("progress", 1.0),
+            ("gap", StreamGap("evicted", 3, 7)),
+            ("list_changed", "tools"),
+            ("updated", "x:/y"),
+        ],
+        key=str,
+    )
