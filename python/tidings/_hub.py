@@ -23,15 +23,16 @@ else:  # pragma: no cover
 
 T = TypeVar("T")
 
-_EVENTS, _BYTES, _AGE, _AFTER_CLOSE = _native.default_retention()
+_EVENTS, _BYTES, _AGE, _AFTER_CLOSE, _TOTAL_EVENTS, _TOTAL_BYTES = _native.default_retention()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retention:
-    """How much of each stream is kept; whichever limit cuts first, cuts. `None` sets no limit.
+    """How much is kept, of each stream and of all; whichever limit cuts first, cuts. `None` sets no limit.
 
     Events leave oldest first. A stream's head and identity outlive its events, so that a reader who comes too late is
-    told of a gap.
+    told of a gap. When all streams together keep too much, closed streams lose all but their last event first, those closed
+    longest before others; then goes what was committed first.
     """
 
     max_events: int | None = _EVENTS
@@ -42,6 +43,10 @@ class Retention:
     """No event older than about this many seconds."""
     after_close: float | None = _AFTER_CLOSE
     """The whole stream goes this many seconds after it was closed."""
+    max_total_events: int | None = _TOTAL_EVENTS
+    """At most this many events of all streams."""
+    max_total_bytes: int | None = _TOTAL_BYTES
+    """At most about this many bytes of all streams."""
 
 
 class Hub:
@@ -63,7 +68,7 @@ class Hub:
     - `max_pending` (default 1,000): unfinished deliveries of one principal.
     - `undeliverable`: what becomes of a firing that no route can carry: `drop` it, or `annotate` the tool's result.
     - `secret_key`: 32 bytes that seal secrets at rest. Without it a key file beside the database does.
-    - `retention`: what each stream keeps.
+    - `retention`: what is kept, of each stream and of all.
     - `header_names`: names that a route's headers may have besides `authorization` and `x-*`.
     - `attempt_timeout` (default 10 s): one webhook attempt, from name lookup to response.
     - `worker_lease` (default 15 s): a process that was not heard of for so long is taken for dead, and its calls end as
@@ -122,7 +127,16 @@ class Hub:
             max_pending=max_pending,
             undeliverable=undeliverable,
             secret_key=secret_key,
-            retention=None if keep is None else (keep.max_events, keep.max_bytes, keep.max_age, keep.after_close),
+            retention=None
+            if keep is None
+            else (
+                keep.max_events,
+                keep.max_bytes,
+                keep.max_age,
+                keep.after_close,
+                keep.max_total_events,
+                keep.max_total_bytes,
+            ),
             header_names=_texts("header_names", header_names),
             attempt_timeout=attempt_timeout,
             worker_lease=worker_lease,

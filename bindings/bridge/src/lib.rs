@@ -38,7 +38,7 @@ pub use log::{LogLevel, LogRecord, install_log, log_waits, take_log};
 pub use outlet::{HostDelivery, Offer, Outlet};
 pub use pending::{Pending, Started};
 pub use port::Port;
-pub use settings::{Settings, count, limit, milliseconds, number, port, retention, seconds, whole_number};
+pub use settings::{Keep, Settings, count, limit, milliseconds, number, port, seconds, whole_number};
 pub use stream::{Append, Export, Page, Place, Stream, Tail, Taken, Writer, durability, identity};
 pub use tidings::proto::id::RequestId;
 pub use tidings::proto::stream::{CursorPrefix, Gap, GapReason, Retention};

@@ -45,8 +45,8 @@ pub struct Settings {
     pub undeliverable: Option<String>,
     /// 32 bytes that seal secrets at rest.
     pub secret_key: Option<Vec<u8>>,
-    /// What each stream keeps.
-    pub retention: Option<Retention>,
+    /// What is kept, of each stream and of all.
+    pub retention: Option<Keep>,
     /// Header names that routes may set besides `authorization` and `x-*`.
     pub header_names: Vec<String>,
     /// How long one attempt may take.
@@ -106,7 +106,7 @@ impl Settings {
             options.secret_key = Some(key);
         }
         if let Some(retention) = self.retention {
-            options.retention = retention;
+            options.retention = retention.into();
         }
         if let Some(timeout) = self.attempt_timeout {
             options.attempt_timeout = positive("attempt_timeout", timeout)?;
@@ -124,15 +124,39 @@ impl Settings {
     }
 }
 
-/// What each stream keeps; `None` sets no limit.
-pub fn retention(
-    max_events: Option<u64>,
-    max_bytes: Option<u64>,
-    max_age: Option<Duration>,
-    after_close: Option<Duration>,
-) -> Retention {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    Retention { max_events, max_bytes, max_age_ms: max_age.map(millis), after_close_ms: after_close.map(millis) }
+/// What is kept, of each stream and of all; `None` sets no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Events of each stream.
+    pub max_events: Option<u64>,
+    /// Bytes of each stream.
+    pub max_bytes: Option<u64>,
+    /// The age of an event.
+    pub max_age: Option<Duration>,
+    /// How long a stream stays after its close.
+    pub after_close: Option<Duration>,
+    /// Events of all streams.
+    pub max_total_events: Option<u64>,
+    /// Bytes of all streams.
+    pub max_total_bytes: Option<u64>,
+}
+
+impl From<Keep> for Retention {
+    fn from(keep: Keep) -> Self {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let Keep { max_events, max_bytes, max_age, after_close, max_total_events, max_total_bytes } = keep;
+        let (max_age_ms, after_close_ms) = (max_age.map(millis), after_close.map(millis));
+        Self { max_events, max_bytes, max_age_ms, after_close_ms, max_total_events, max_total_bytes }
+    }
+}
+
+impl From<Retention> for Keep {
+    fn from(retention: Retention) -> Self {
+        let Retention { max_events, max_bytes, max_age_ms, after_close_ms, max_total_events, max_total_bytes } =
+            retention;
+        let (max_age, after_close) = (max_age_ms.map(Duration::from_millis), after_close_ms.map(Duration::from_millis));
+        Self { max_events, max_bytes, max_age, after_close, max_total_events, max_total_bytes }
+    }
 }
 
 /// A length of time in seconds, as a `Duration`.
@@ -284,7 +308,7 @@ mod tests {
             allow_networks: vec!["127.0.0.0/8".into()],
             allow_http: true,
             undeliverable: Some("annotate".into()),
-            retention: Some(retention(Some(5), None, Some(Duration::from_secs(2)), None)),
+            retention: Some(Keep { max_events: Some(5), max_age: Some(Duration::from_secs(2)), ..Keep::default() }),
             attempt_timeout: Some(Duration::from_millis(1_500)),
             max_body_bytes: Some(1),
             ..Settings::default()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidings_bridge::{self as bridge, Begin, Offer, Retention, Settings, seconds};
+use tidings_bridge::{self as bridge, Begin, Keep, Offer, Retention, Settings, seconds};
 
 use crate::call::{request_id, task_terms};
 use crate::convert::{Detached, begin, blocking, entry, text};
@@ -17,8 +17,8 @@ pub(crate) struct Hub {
     inner: Detached<bridge::Hub>,
 }
 
-/// What each stream keeps, as Python gives it: events, bytes, seconds, seconds after close.
-type PlainRetention = (Option<i64>, Option<i64>, Option<f64>, Option<f64>);
+/// What is kept, as Python gives it: of each stream events, bytes, seconds, seconds after close; of all events, bytes.
+type PlainRetention = (Option<i64>, Option<i64>, Option<f64>, Option<f64>, Option<i64>, Option<i64>);
 
 #[pymethods]
 impl Hub {
@@ -56,12 +56,14 @@ impl Hub {
             let number = |name, value: Option<i64>| value.map(|value| bridge::number(name, value)).transpose();
             let count = |name, value: Option<i64>| value.map(|value| bridge::count(name, value)).transpose();
             let retention = match retention {
-                Some((max_events, max_bytes, max_age, after_close)) => Some(bridge::retention(
-                    number("retention.max_events", max_events)?,
-                    number("retention.max_bytes", max_bytes)?,
-                    time("retention.max_age", max_age)?,
-                    time("retention.after_close", after_close)?,
-                )),
+                Some((max_events, max_bytes, max_age, after_close, max_total_events, max_total_bytes)) => Some(Keep {
+                    max_events: number("retention.max_events", max_events)?,
+                    max_bytes: number("retention.max_bytes", max_bytes)?,
+                    max_age: time("retention.max_age", max_age)?,
+                    after_close: time("retention.after_close", after_close)?,
+                    max_total_events: number("retention.max_total_events", max_total_events)?,
+                    max_total_bytes: number("retention.max_total_bytes", max_total_bytes)?,
+                }),
                 None => None,
             };
             let settings = Settings {
@@ -241,13 +243,20 @@ pub(crate) fn close_all(py: Python<'_>, timeout: f64) -> PyResult<bool> {
     blocking(py, "close_all", || Ok(bridge::close_all(seconds("timeout", timeout)?)))
 }
 
-/// What a stream keeps unless the hub says otherwise.
+/// What is kept unless the hub says otherwise.
 #[pyfunction]
 pub(crate) fn default_retention() -> PlainRetention {
-    let Retention { max_events, max_bytes, max_age_ms, after_close_ms } = Retention::default();
+    let keep = Keep::from(Retention::default());
     let number = |count: Option<u64>| count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-    let seconds = |millis: Option<u64>| millis.map(|millis| Duration::from_millis(millis).as_secs_f64());
-    (number(max_events), number(max_bytes), seconds(max_age_ms), seconds(after_close_ms))
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+    (
+        number(keep.max_events),
+        number(keep.max_bytes),
+        seconds(keep.max_age),
+        seconds(keep.after_close),
+        number(keep.max_total_events),
+        number(keep.max_total_bytes),
+    )
 }
 
 /// A task as it was when it was asked for.

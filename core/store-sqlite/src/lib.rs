@@ -45,6 +45,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod total;
 mod trim;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod wake;

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -222,6 +222,16 @@ const V6: &str = "
         SELECT 1, min(at), 0, 0, 0, 'verified', 'address', 0, 0, 0, 0, zeroblob(32), '', '', x'' FROM deliveries
         WHERE queue <> 2 HAVING count(*) > 0;
     UPDATE deliveries SET endpoint = 1, wait_until = deadline;
+";
+
+/// What all streams retain, as of the last look of retention: chunks beyond `chunk` came later.
+const V7: &str = "
+    CREATE TABLE total (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        chunk INTEGER NOT NULL,     -- chunks.n
+        events INTEGER NOT NULL,
+        bytes INTEGER NOT NULL
+    ) STRICT;
 ";
 
 /// What stands in a database file.

@@ -5,12 +5,14 @@
 //! (chunks stand in the order of their commits, so what is too old comes first), and a slow round over all streams, for what
 //! another process left untrimmed when it died and for clocks that jumped. Closed streams and finished records have indexes.
 //!
+//! Retention in total comes last, so that each stream's own limits cut first; see [`total`](crate::total).
+//!
 //! All of a call happens in the transaction of its group: a reader sees a stream before or after it, never between.
 
 use std::collections::HashSet;
 
 use rusqlite::OptionalExtension;
-use tidings_proto::stream::{ChunkView, Retention, first_kept};
+use tidings_proto::stream::{Amount, ChunkView, Retention, first_kept};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{Done, WorkerId};
 
@@ -35,6 +37,8 @@ pub(crate) struct Sweep {
     touched: HashSet<i64>,
     /// Where the slow round stands.
     at: i64,
+    /// The last closed stream from which retention in total has taken all it takes first.
+    pub(crate) closed: (StoreMillis, i64),
 }
 
 impl Sweep {
@@ -46,21 +50,21 @@ impl Sweep {
 }
 
 /// What one call may still do, and what it did.
-struct Work<'a> {
-    retention: &'a Retention,
+pub(crate) struct Work<'a> {
+    pub(crate) retention: &'a Retention,
     wall: UnixMillis,
-    left: usize,
-    events: u64,
+    pub(crate) left: usize,
+    pub(crate) gone: Amount,
 }
 
-struct Head {
-    n: i64,
-    earliest: u64,
-    next_seq: u64,
+pub(crate) struct Head {
+    pub(crate) n: i64,
+    pub(crate) earliest: u64,
+    pub(crate) next_seq: u64,
     bytes: u64,
 }
 
-fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
+pub(crate) fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
     Ok(Head { n: row.get(0)?, earliest: count(row, 1)?, next_seq: count(row, 2)?, bytes: count(row, 3)? })
 }
 
@@ -76,16 +80,19 @@ impl Tx<'_> {
         // From here on the rows in the database count.
         self.flush_streams()?;
         self.streams.forget();
-        let mut work = Work { retention, wall, left: ROWS, events: 0 };
+        let mut work = Work { retention, wall, left: ROWS, gone: Amount::NONE };
+        let mut total = self.count_total()?;
         self.trim_closed(now, &mut work)?;
         self.trim_oldest(&mut work)?;
         self.trim_touched(&mut work)?;
         self.trim_round(&mut work)?;
+        self.trim_total(&total, &mut work)?;
+        self.keep_total(&mut total, work.gone)?;
         self.forget_finished(now.saturating_sub(keep_finished_ms), now, &mut work)?;
         if work.left < ROWS {
             self.give_space_back()?;
         }
-        Ok(Done::Trimmed { events: work.events, more: work.left == 0 })
+        Ok(Done::Trimmed { events: work.gone.events, more: work.left == 0 })
     }
 
     /// Streams whose time after close is over go entirely: their events first, then what is known of them.
@@ -209,7 +216,7 @@ impl Tx<'_> {
     }
 
     /// Takes away the events before `keep`, as far as the work that is left reaches. Answers the new earliest.
-    fn evict(&mut self, stream: &Head, keep: u64, work: &mut Work<'_>) -> Result<u64, Fail> {
+    pub(crate) fn evict(&mut self, stream: &Head, keep: u64, work: &mut Work<'_>) -> Result<u64, Fail> {
         if keep <= stream.earliest {
             return Ok(stream.earliest);
         }
@@ -253,7 +260,8 @@ impl Tx<'_> {
             .prepare_cached("DELETE FROM append_keys WHERE stream = ?1 AND first_seq < ?2")?
             .execute((stream.n, int(reached)))?;
         work.left -= gone;
-        work.events += reached - stream.earliest;
+        work.gone.events += reached - stream.earliest;
+        work.gone.bytes += bytes;
         Ok(reached)
     }
 
@@ -307,7 +315,7 @@ impl Tx<'_> {
     }
 }
 
-fn view(row: &rusqlite::Row<'_>) -> rusqlite::Result<ChunkView> {
+pub(crate) fn view(row: &rusqlite::Row<'_>) -> rusqlite::Result<ChunkView> {
     Ok(ChunkView {
         first_seq: count(row, 0)?,
         count: count(row, 1)?,

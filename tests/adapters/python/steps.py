@@ -83,6 +83,8 @@ def options(given: Given) -> Given:
             max_bytes=keep.get("maxBytes"),
             max_age=keep["maxAgeMs"] / 1000 if "maxAgeMs" in keep else None,
             after_close=keep["afterCloseMs"] / 1000 if "afterCloseMs" in keep else None,
+            max_total_events=keep.get("maxTotalEvents"),
+            max_total_bytes=keep.get("maxTotalBytes"),
         )
     return arguments
 

@@ -11,13 +11,16 @@
 #![allow(clippy::print_stdout, reason = "stdout is how it talks to the test")]
 
 use std::io::{BufRead, Write};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
 use tidings::proto::address::{Network, Policy};
 use tidings::proto::delivery::DeliveryState;
 use tidings::proto::id::RequestId;
 use tidings::{BeginCall, Call, Hub, Options};
+
+#[path = "waiting.rs"]
+mod waiting;
+
+use waiting::wait;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -90,24 +93,4 @@ fn answer(hub: &Hub) -> Result<(), Failure> {
 fn say(line: &str) {
     println!("{line}");
     let _ = std::io::stdout().flush();
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for one future of the hub, which needs no runtime.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }

@@ -16,7 +16,7 @@ pub use gap::{Gap, GapReason, Resume, StreamView, check, check_bare};
 pub use id::{MalformedId, StreamId, decode_id, encode_id};
 pub use identity::{IDENTITY_MEMBERS, IdentityFault, MAX_IDENTITY_BYTES, identity_json};
 pub use line::{event_line, gap_line};
-pub use retention::{ChunkView, Retention, first_kept};
+pub use retention::{Amount, ChunkView, Retention, first_kept, first_kept_of_all};
 
 /// The largest sequence number: what a JSON number holds exactly in every language (2^53 − 1).
 pub const MAX_SEQ: u64 = (1 << 53) - 1;

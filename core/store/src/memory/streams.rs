@@ -1,9 +1,10 @@
 //! Streams: claims, numbering, chunks.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use tidings_proto::stream::{ChunkView, Retention, StreamId, first_kept};
+use tidings_proto::stream::{Amount, ChunkView, Retention, StreamId, first_kept, first_kept_of_all};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
 use super::keys::Keys;
@@ -21,6 +22,8 @@ const EPOCH: u32 = 1;
 pub(super) struct Streams {
     by_id: BTreeMap<StreamId, Stream>,
     by_key: HashMap<StreamKey, StreamId>,
+    /// The place of the next chunk among those of all streams.
+    next_chunk: u64,
 }
 
 /// One stream.
@@ -30,8 +33,8 @@ pub(super) struct Stream {
     head: Head,
     /// First sequence number of claim `i + 1`.
     claims: Vec<u64>,
-    /// In order and without holes; the first may begin before `earliest`.
-    chunks: VecDeque<Chunk>,
+    /// In order and without holes; the first may begin before `earliest`. Each with its place among the chunks of all streams.
+    chunks: VecDeque<(u64, Chunk)>,
     earliest: u64,
     /// What `chunks` weigh.
     bytes: u64,
@@ -54,7 +57,7 @@ pub(super) enum Undo {
     /// Its head moved; how many claims and chunks it had.
     Moved { id: StreamId, head: Head, claims: usize, chunks: usize },
     /// Chunks were dropped from its front.
-    Evicted { id: StreamId, earliest: u64, chunks: Vec<Chunk>, keys: Vec<(u64, Arc<str>)> },
+    Evicted { id: StreamId, earliest: u64, chunks: Vec<(u64, Chunk)>, keys: Vec<(u64, Arc<str>)> },
     /// It was removed.
     Removed(Box<Stream>),
 }
@@ -80,10 +83,36 @@ impl Stream {
         Undo::Moved { id: self.id, head: self.head, claims: self.claims.len(), chunks: self.chunks.len() }
     }
 
-    fn push(&mut self, chunk: Chunk) {
+    /// `place` is the chunk's among those of all streams.
+    fn push(&mut self, place: u64, chunk: Chunk) {
         self.head.next_seq = chunk.end();
         self.bytes += chunk.weight();
-        self.chunks.push_back(chunk);
+        self.chunks.push_back((place, chunk));
+    }
+
+    /// What of it is retained.
+    fn amount(&self) -> Amount {
+        Amount { events: self.head.next_seq - self.earliest, bytes: self.bytes }
+    }
+
+    fn views(&self) -> impl Iterator<Item = ChunkView> {
+        self.chunks.iter().map(|(_, chunk)| ChunkView {
+            first_seq: chunk.first_seq,
+            count: u64::from(chunk.count),
+            bytes: chunk.weight(),
+            last_time: chunk.last_time,
+        })
+    }
+
+    /// Takes away the events before `keep`.
+    fn evict(&mut self, keep: u64, undo: &mut Vec<super::Undo>) {
+        let (id, earliest) = (self.id, self.earliest);
+        let whole = self.chunks.partition_point(|(_, chunk)| chunk.end() <= keep);
+        let chunks: Vec<_> = self.chunks.drain(..whole).collect();
+        self.bytes -= chunks.iter().map(|(_, chunk)| chunk.weight()).sum::<u64>();
+        let keys = self.keys.as_mut().map(|keys| keys.evict(keep)).unwrap_or_default();
+        undo.push(Undo::Evicted { id, earliest, chunks, keys }.into());
+        self.earliest = keep;
     }
 
     fn check_open(&self) -> Result<(), Refused> {
@@ -127,10 +156,10 @@ impl Stream {
 
     pub(super) fn read(&self, from: u64, limits: ReadLimits) -> Vec<Chunk> {
         let from = from.max(self.earliest);
-        let start = self.chunks.partition_point(|chunk| chunk.end() <= from);
+        let start = self.chunks.partition_point(|(_, chunk)| chunk.end() <= from);
         let (mut events, mut bytes) = (0, 0);
         let mut page = Vec::new();
-        for chunk in self.chunks.range(start..) {
+        for (_, chunk) in self.chunks.range(start..) {
             events += u64::from(chunk.count);
             bytes += chunk.weight();
             page.push(chunk.clone());
@@ -214,7 +243,8 @@ impl Streams {
         stream.check_follows(claim, chunks)?;
         undo.push(stream.moved().into());
         for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
-            stream.push(chunk.clone());
+            stream.push(self.next_chunk, chunk.clone());
+            self.next_chunk += 1;
         }
         stream.head.closed_at = closed_at;
         Ok(Done::Nothing)
@@ -235,6 +265,7 @@ impl Streams {
                 return Err(StoreError::new(StoreErrorKind::Unsupported, rule).into());
             }
         }
+        let place = self.next_chunk;
         let stream = match self.by_key_mut(&append.key) {
             Some(stream) => {
                 undo.push(stream.moved().into());
@@ -247,10 +278,12 @@ impl Streams {
         };
         let first_seq = stream.head.next_seq;
         if builder.count() > 0 {
-            stream.push(builder.take(first_seq));
+            stream.push(place, builder.take(first_seq));
         }
         stream.head.closed_at = append.close.then_some(append.now);
-        Ok(Done::Appended { stream: stream.id, epoch: EPOCH, claim: stream.claim(), first_seq })
+        let done = Done::Appended { stream: stream.id, epoch: EPOCH, claim: stream.claim(), first_seq };
+        self.next_chunk += 1;
+        Ok(done)
     }
 
     pub(super) fn append_once(
@@ -295,23 +328,77 @@ impl Streams {
             self.remove(id, undo);
             return events;
         }
-        let views = stream.chunks.iter().map(|chunk| ChunkView {
-            first_seq: chunk.first_seq,
-            count: u64::from(chunk.count),
-            bytes: chunk.weight(),
-            last_time: chunk.last_time,
-        });
-        let keep = first_kept(retention, wall, stream.earliest, stream.head.next_seq, stream.bytes, views);
+        let (next_seq, bytes) = (stream.head.next_seq, stream.bytes);
+        let keep = first_kept(retention, wall, stream.earliest, next_seq, bytes, stream.views());
         let gone = keep - stream.earliest;
         if gone > 0 {
-            let whole = stream.chunks.partition_point(|chunk| chunk.end() <= keep);
-            let chunks: Vec<_> = stream.chunks.drain(..whole).collect();
-            stream.bytes -= chunks.iter().map(Chunk::weight).sum::<u64>();
-            let keys = stream.keys.as_mut().map(|keys| keys.evict(keep)).unwrap_or_default();
-            undo.push(Undo::Evicted { id, earliest: stream.earliest, chunks, keys }.into());
-            stream.earliest = keep;
+            stream.evict(keep, undo);
         }
         gone
+    }
+
+    /// Applies retention in total: takes from at most `streams` streams. Answers how many events went, and whether more
+    /// have to.
+    pub(super) fn trim_all(
+        &mut self,
+        retention: &Retention,
+        streams: usize,
+        undo: &mut Vec<super::Undo>,
+    ) -> (u64, bool) {
+        let all = self.by_id.values().fold(Amount::NONE, |sum, stream| {
+            let Amount { events, bytes } = stream.amount();
+            Amount { events: sum.events + events, bytes: sum.bytes + bytes }
+        });
+        let mut excess = retention.excess(all);
+        let before = undo.len();
+        let mut events = 0;
+        let mut take = |stream: &mut Stream, excess: &mut Amount, last: u64, undo: &mut Vec<super::Undo>| {
+            let (keep, gone) = first_kept_of_all(*excess, stream.earliest, last, stream.views());
+            if keep > stream.earliest {
+                stream.evict(keep, undo);
+                events += gone.events;
+                *excess = excess.less(gone);
+            }
+        };
+        if excess != Amount::NONE {
+            let mut closed: Vec<_> = self
+                .by_id
+                .values()
+                .filter(|stream| stream.earliest + 1 < stream.head.next_seq)
+                .filter_map(|stream| Some((stream.head.closed_at?, stream.id)))
+                .collect();
+            closed.sort_unstable();
+            for (_, id) in closed {
+                if excess == Amount::NONE || undo.len() - before >= streams {
+                    break;
+                }
+                if let Some(stream) = self.by_id.get_mut(&id) {
+                    let last = stream.head.next_seq - 1;
+                    take(stream, &mut excess, last, undo);
+                }
+            }
+        }
+        let mut oldest: BinaryHeap<_> = if excess == Amount::NONE {
+            BinaryHeap::new()
+        } else {
+            self.by_id.values().filter_map(|stream| Some(Reverse((stream.chunks.front()?.0, stream.id)))).collect()
+        };
+        while excess != Amount::NONE
+            && undo.len() - before < streams
+            && let Some(Reverse((chunk, id))) = oldest.pop()
+        {
+            let Some(stream) = self.by_id.get_mut(&id) else { continue };
+            // The newest chunk of all goes by count only.
+            if chunk + 1 == self.next_chunk {
+                excess.bytes = 0;
+            }
+            let Some(last) = stream.chunks.front().map(|(_, chunk)| chunk.end()) else { continue };
+            take(stream, &mut excess, last, undo);
+            if let Some((next, _)) = stream.chunks.front().filter(|(next, _)| *next != chunk) {
+                oldest.push(Reverse((*next, id)));
+            }
+        }
+        (events, undo.len() - before >= streams)
     }
 
     fn remove(&mut self, id: StreamId, undo: &mut Vec<super::Undo>) {
@@ -331,7 +418,7 @@ impl Streams {
                     }
                     stream.head = head;
                     stream.claims.truncate(claims);
-                    stream.bytes -= stream.chunks.range(chunks..).map(Chunk::weight).sum::<u64>();
+                    stream.bytes -= stream.chunks.range(chunks..).map(|(_, chunk)| chunk.weight()).sum::<u64>();
                     stream.chunks.truncate(chunks);
                 }
             }
@@ -341,7 +428,7 @@ impl Streams {
                         keys.bring_back(gone);
                     }
                     stream.earliest = earliest;
-                    stream.bytes += chunks.iter().map(Chunk::weight).sum::<u64>();
+                    stream.bytes += chunks.iter().map(|(_, chunk)| chunk.weight()).sum::<u64>();
                     for chunk in chunks.into_iter().rev() {
                         stream.chunks.push_front(chunk);
                     }

@@ -8,6 +8,8 @@ use crate::commit::Done;
 
 /// Streams looked at in one step.
 const STREAMS: usize = 256;
+/// Streams that retention in total takes from in one step.
+const TAKEN: usize = 4_096;
 /// Calls and deliveries, each, forgotten in one step.
 const FORGOTTEN: usize = 1_024;
 
@@ -35,11 +37,19 @@ impl State {
         // is not taken back with a refused commit: the walk comes round again.
         self.sweep.after = if ids.len() == STREAMS { ids.last().copied() } else { None };
 
+        // In total once all streams have been looked at, so that their own limits cut first.
+        let mut all_more = false;
+        if self.sweep.after.is_none() {
+            let (gone, more) = self.streams.trim_all(retention, TAKEN, undo);
+            events += gone;
+            all_more = more;
+        }
+
         let by = now.saturating_sub(keep_finished_ms);
         let calls = self.calls.forget(by, FORGOTTEN, undo);
         let deliveries = self.deliveries.forget(by, FORGOTTEN, undo);
         self.workers.forget(by, undo);
-        let more = self.sweep.after.is_some() || calls == FORGOTTEN || deliveries == FORGOTTEN;
+        let more = self.sweep.after.is_some() || all_more || calls == FORGOTTEN || deliveries == FORGOTTEN;
         Done::Trimmed { events, more }
     }
 }

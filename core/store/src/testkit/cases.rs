@@ -115,6 +115,11 @@ macro_rules! __store_cases {
                 retention::tombstones_go_as_events_do
                 retention::a_closed_stream_goes_after_its_time
                 retention::retention_reaches_every_stream
+                total::all_streams_together_keep_so_many_events
+                total::all_streams_together_keep_so_many_bytes
+                total::closed_streams_go_first_but_for_their_last_event
+                total::what_is_kept_is_counted_whatever_took_the_rest
+                total::many_streams_are_taken_from
                 retention::ended_calls_are_forgotten_and_running_ones_are_not
                 retention::finished_deliveries_are_forgotten_and_waiting_ones_are_not
                 retention::calls_of_a_forgotten_worker_stay_lost
@@ -143,6 +148,7 @@ macro_rules! __store_cases {
                 handles::shared_appends_of_two_handles_interleave
                 handles::a_key_holds_between_handles
                 publishes::handles_see_each_others_publishes
+                total::what_all_handles_append_is_counted
             }
             durable {
                 durable::everything_is_there_after_a_close

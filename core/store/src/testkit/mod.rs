@@ -51,6 +51,7 @@ mod script;
 mod shared;
 mod streams;
 mod timeline;
+mod total;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -15,7 +15,13 @@ use crate::store::Store;
 
 /// Trims until there is no more to do. Answers how many events went.
 #[track_caller]
-fn trim(store: &dyn Store, now: StoreMillis, wall: UnixMillis, retention: Retention, keep_finished_ms: i64) -> u64 {
+pub(super) fn trim(
+    store: &dyn Store,
+    now: StoreMillis,
+    wall: UnixMillis,
+    retention: Retention,
+    keep_finished_ms: i64,
+) -> u64 {
     let mut gone = 0;
     for _ in 0..10_000 {
         match done(store, [Op::Trim { now, wall, retention, keep_finished_ms }]).remove(0) {

@@ -20,6 +20,8 @@ pub(super) fn read(given: Given<'_>) -> Result<Options, String> {
             max_bytes: keep.maybe_num("maxBytes")?,
             max_age_ms: keep.maybe_num("maxAgeMs")?,
             after_close_ms: keep.maybe_num("afterCloseMs")?,
+            max_total_events: keep.maybe_num("maxTotalEvents")?,
+            max_total_bytes: keep.maybe_num("maxTotalBytes")?,
         };
     }
     if given.has("headerNames") {

@@ -30,6 +30,7 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "gap.after" => stream::gap_after(given),
         "stream.line" => stream::line(given),
         "retention.first_kept" => stream::first_kept(given),
+        "retention.total" => stream::total(given),
         "retention.expired" => stream::expired(given),
         "config.check" => config::check(given),
         "trigger.name" => call::trigger_name(given),

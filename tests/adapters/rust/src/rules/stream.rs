@@ -84,7 +84,7 @@ pub(super) fn first_kept(given: Given<'_>) -> Answer {
         max_events: given.maybe_num("maxEvents")?,
         max_bytes: given.maybe_num("maxBytes")?,
         max_age_ms: given.maybe_num("maxAgeMs")?,
-        after_close_ms: None,
+        ..Retention::UNLIMITED
     };
     let chunks: Option<Vec<_>> = given.list("chunks")?.iter().map(chunk_of).collect();
     let chunks = chunks.ok_or("chunks: lists of four numbers are wanted")?;
@@ -92,6 +92,14 @@ pub(super) fn first_kept(given: Given<'_>) -> Answer {
     let (earliest, next) = (given.num("earliest")?, given.num("nextSeq")?);
     let kept = stream::first_kept(&retention, given.int("nowUnixMs")?, earliest, next, total, chunks);
     Ok(json!({"firstKept": kept}))
+}
+
+pub(super) fn total(given: Given<'_>) -> Answer {
+    let chunks: Option<Vec<_>> = given.list("chunks")?.iter().map(chunk_of).collect();
+    let chunks = chunks.ok_or("chunks: lists of four numbers are wanted")?;
+    let excess = stream::Amount { events: given.num("events")?, bytes: given.num("bytes")? };
+    let (keep, gone) = stream::first_kept_of_all(excess, given.num("earliest")?, given.num("last")?, chunks);
+    Ok(json!({"firstKept": keep, "events": gone.events, "bytes": gone.bytes}))
 }
 
 pub(super) fn expired(given: Given<'_>) -> Answer {
