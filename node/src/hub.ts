@@ -10,7 +10,7 @@ import { type DeliveryHandler, offer, type Registration, type RouteOptions, serv
 import { type Durability, type Payload, Stream, Writer } from "./stream";
 import { Tail } from "./tail";
 
-/** What each stream keeps; what is absent sets no limit. */
+/** What is kept, of each stream and of all; what is absent sets no limit. */
 export interface Retention {
   maxEvents?: number;
   maxBytes?: number;
@@ -18,6 +18,10 @@ export interface Retention {
   maxAgeMs?: number;
   /** Since the close. */
   afterCloseMs?: number;
+  /** Of all streams: closed ones give all but their last event first, then goes what was committed first. */
+  maxTotalEvents?: number;
+  /** Of all streams, as stored. */
+  maxTotalBytes?: number;
 }
 
 /** Options of a hub. */
@@ -55,7 +59,7 @@ export interface HubOptions {
   undeliverable?: "drop" | "annotate";
   /** 32 bytes that seal secrets at rest. Without it a key file beside the database does. */
   secretKey?: Uint8Array;
-  /** What each stream keeps. */
+  /** What is kept, of each stream and of all. */
   retention?: Retention;
   /** Names that a route's headers may have besides `authorization` and `x-*`. */
   headerNames?: string[];

@@ -9,7 +9,7 @@ use crate::convert::{Result, Text, Told, begin, bytes, entry, number};
 use crate::outlet::{Offer, Outlet};
 use crate::stream::{Stream, Tail, Writer};
 
-/// What each stream keeps.
+/// What is kept, of each stream and of all.
 #[napi(object, object_to_js = false)]
 pub struct Retention {
     /// Events.
@@ -20,6 +20,10 @@ pub struct Retention {
     pub max_age_ms: Option<f64>,
     /// Milliseconds since the close.
     pub after_close_ms: Option<f64>,
+    /// Events of all streams.
+    pub max_total_events: Option<f64>,
+    /// Bytes of all streams.
+    pub max_total_bytes: Option<f64>,
 }
 
 /// Options of a hub; what is absent leaves the core's default.
@@ -82,12 +86,14 @@ impl Settings {
             bridge::port("allowPorts", i64::try_from(port).unwrap_or(i64::MAX))
         };
         let retention = match self.retention {
-            Some(keep) => Some(bridge::retention(
-                count("retention.maxEvents", keep.max_events)?,
-                count("retention.maxBytes", keep.max_bytes)?,
-                time("retention.maxAgeMs", keep.max_age_ms)?,
-                time("retention.afterCloseMs", keep.after_close_ms)?,
-            )),
+            Some(keep) => Some(bridge::Keep {
+                max_events: count("retention.maxEvents", keep.max_events)?,
+                max_bytes: count("retention.maxBytes", keep.max_bytes)?,
+                max_age: time("retention.maxAgeMs", keep.max_age_ms)?,
+                after_close: time("retention.afterCloseMs", keep.after_close_ms)?,
+                max_total_events: count("retention.maxTotalEvents", keep.max_total_events)?,
+                max_total_bytes: count("retention.maxTotalBytes", keep.max_total_bytes)?,
+            }),
             None => None,
         };
         Ok(bridge::Settings {
