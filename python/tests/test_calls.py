@@ -45,14 +45,14 @@ async def delivered(hub: tidings.Hub, call: tidings.Call) -> tidings.Delivery:
 
 
 async def test_an_outcome_arrives_signed(hub: tidings.Hub, receiver: Receiver) -> None:
-    call = await begin(hub, config(receiver, "completed", "com.example/other"))
+    call = await begin(hub, config(receiver, "completed", "paused", "com.example/other"))
     assert call.accepted_routes == ["r1"]
-    assert call.ignored_triggers == ["com.example/other"]
+    assert call.ignored_triggers == ["paused"]
     assert json.loads(call.acknowledgement()) == {
         "requestId": 7,
         "acceptedRoutes": ["r1"],
         "callId": call.id,
-        "ignoredTriggers": ["com.example/other"],
+        "ignoredTriggers": ["paused"],
     }
     result = b'{"content":[], "n": 1.0, "big":9007199254740993}'
     ended = await call.complete(result)

@@ -40,6 +40,14 @@ class Call:
         """
         return self._native.emit(type, payload)
 
+    def fire(self, name: str, payload: bytes | str) -> int:
+        """Fires a vendor's trigger (``com.example/done``) with the JSON text of an object, without waiting.
+
+        It is an event of that type on the call's stream, whose number is returned, and goes to the routes that list it.
+        Raises `InvalidArgument` for a name that is no vendor's, `ClosedError` or `EndedError` once the call has ended.
+        """
+        return self._native.fire(name, payload)
+
     async def become_task(self, ttl: float, *, bound: bool = True) -> bool:
         """Makes the call a task: `Hub.task` finds it by its id until `ttl` seconds after its end, whatever becomes of this
         process. On disk when this returns; `False`: the call had ended before.

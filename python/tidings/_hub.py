@@ -70,6 +70,10 @@ class Hub:
     - `secret_key`: 32 bytes that seal secrets at rest. Without it a key file beside the database does.
     - `retention`: what is kept, of each stream and of all.
     - `header_names`: names that a route's headers may have besides `authorization` and `x-*`.
+    - `redact`: what is taken out of every event and outcome before anything is kept or told: names of members, at every
+      depth, and JSON Pointers (``/result/structuredContent/card``) into the event's payload, which of an outcome is
+      ``{"status", "reason"?, "result" | "error"?}``. ``"[redacted]"`` stands in the value's place. A connected client still
+      gets its tool's whole result.
     - `attempt_timeout` (default 10 s): one webhook attempt, from name lookup to response.
     - `worker_lease` (default 15 s): a process that was not heard of for so long is taken for dead, and its calls end as
       `failed`, reason `server_lost`.
@@ -102,6 +106,7 @@ class Hub:
         secret_key: bytes | None = None,
         retention: Retention | None = None,
         header_names: Sequence[str] = (),
+        redact: Sequence[str] = (),
         attempt_timeout: float | None = None,
         worker_lease: float | None = None,
         max_body_bytes: int | None = None,
@@ -138,6 +143,7 @@ class Hub:
                 keep.max_total_bytes,
             ),
             header_names=_texts("header_names", header_names),
+            redact=_texts("redact", redact),
             attempt_timeout=attempt_timeout,
             worker_lease=worker_lease,
             max_body_bytes=max_body_bytes,

@@ -97,6 +97,12 @@ pub fn check_event(kind: &str, payload: &[u8]) -> Result<()> {
         .map_err(|fault| Error::new(ErrorCode::InvalidArgument, fault.to_string()))
 }
 
+/// Checks what a tool's author fires: its name is a vendor's, its payload an object.
+pub fn check_fire(name: &str, payload: &[u8]) -> Result<()> {
+    tidings::proto::trigger::check_fire(name, payload)
+        .map_err(|fault| Error::new(ErrorCode::InvalidArgument, fault.to_string()))
+}
+
 fn parse_reason(name: &str) -> Result<Reason> {
     Reason::parse(name).ok_or_else(|| {
         let names: Vec<_> = Reason::ALL.into_iter().map(Reason::as_str).collect();
@@ -125,6 +131,11 @@ impl Call {
     /// Our id of the call.
     pub fn id(&self) -> String {
         self.call.id().to_string()
+    }
+
+    /// Fires a vendor's trigger with the JSON text of an object.
+    pub fn fire(&self, name: &str, payload: &[u8]) -> Result<u64> {
+        Ok(self.call.get()?.fire(name, payload)?)
     }
 
     /// The ids of its routes.

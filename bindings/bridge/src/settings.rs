@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidings::proto::address::{Network, Policy};
 use tidings::proto::delivery::Rate;
+use tidings::proto::redact::Redaction;
 use tidings::proto::route::UndeliverablePolicy;
 use tidings::proto::stream::Retention;
 use tidings::proto::webhook::{HeaderPolicy, Secret};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub retention: Option<Keep>,
     /// Header names that routes may set besides `authorization` and `x-*`.
     pub header_names: Vec<String>,
+    /// JSON Pointers and names of members: what is taken out of every event and outcome before anything is kept.
+    pub redact: Vec<String>,
     /// How long one attempt may take.
     pub attempt_timeout: Option<Duration>,
     /// After how long a silent worker counts as gone.
@@ -80,6 +83,8 @@ impl Settings {
         let names = HeaderPolicy { allow: self.header_names };
         names.validate().map_err(|fault| Error::argument("header_names", fault))?;
         options.header_names = names.allow;
+        options.redact = Redaction::parse(&self.redact)
+            .map_err(|(index, fault)| Error::argument("redact", format!("entry {index}: {fault}")))?;
         options.require_secret = self.require_secret;
         if let Some(secret) = self.default_secret {
             options.default_secret =
@@ -287,6 +292,7 @@ mod tests {
             ("worker_lease", Settings { worker_lease: Some(Duration::ZERO), ..none() }),
             ("max_body_bytes", Settings { max_body_bytes: Some(0), ..none() }),
             ("buffer_bytes", Settings { buffer_bytes: Some(0), ..none() }),
+            ("redact", Settings { redact: vec!["token".into(), String::new()], ..none() }),
             ("header_names", Settings { header_names: vec!["host".into()], ..none() }),
         ];
         for (name, settings) in cases {

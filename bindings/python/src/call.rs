@@ -77,6 +77,11 @@ impl Call {
         blocking(py, "Call.emit", || self.inner.emit(r#type, payload))
     }
 
+    fn fire(&self, py: Python<'_>, name: &str, payload: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let payload = text("payload", payload)?;
+        blocking(py, "Call.fire", || self.inner.fire(name, payload))
+    }
+
     fn become_task<'py>(&self, py: Python<'py>, ttl: f64, bound: bool) -> PyResult<Bound<'py, PyAny>> {
         begin(py, "Call.become_task", || Ok(self.inner.become_task(task_terms(ttl, bound)?)))
     }
@@ -122,6 +127,14 @@ impl Call {
 pub(crate) fn check_event(py: Python<'_>, r#type: &str, payload: &Bound<'_, PyAny>) -> PyResult<()> {
     let payload = text("payload", payload)?;
     entry(py, "check_event", || bridge::check_event(r#type, payload))
+}
+
+/// Checks what a tool's author fires.
+#[pyfunction]
+#[pyo3(signature = (name, payload))]
+pub(crate) fn check_fire(py: Python<'_>, name: &str, payload: &Bound<'_, PyAny>) -> PyResult<()> {
+    let payload = text("payload", payload)?;
+    entry(py, "check_fire", || bridge::check_fire(name, payload))
 }
 
 /// A task's terms; `ttl` in seconds.

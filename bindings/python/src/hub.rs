@@ -24,7 +24,7 @@ type PlainRetention = (Option<i64>, Option<i64>, Option<f64>, Option<f64>, Optio
 impl Hub {
     #[new]
     #[pyo3(signature = (url, *, allow_networks, allow_hosts, allow_http, allow_ports, default_secret, previous_secret,
-        require_secret, verify, concurrency, endpoint_concurrency, endpoint_rate, host_rate, max_pending, undeliverable, secret_key, retention, header_names, attempt_timeout, worker_lease, max_body_bytes, buffer_bytes))]
+        require_secret, verify, concurrency, endpoint_concurrency, endpoint_rate, host_rate, max_pending, undeliverable, secret_key, retention, header_names, redact, attempt_timeout, worker_lease, max_body_bytes, buffer_bytes))]
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords, each one setting")]
     fn new(
         py: Python<'_>,
@@ -46,6 +46,7 @@ impl Hub {
         secret_key: Option<Vec<u8>>,
         retention: Option<PlainRetention>,
         header_names: Vec<String>,
+        redact: Vec<String>,
         attempt_timeout: Option<f64>,
         worker_lease: Option<f64>,
         max_body_bytes: Option<i64>,
@@ -87,6 +88,7 @@ impl Hub {
                 secret_key,
                 retention,
                 header_names,
+                redact,
                 attempt_timeout: time("attempt_timeout", attempt_timeout)?,
                 worker_lease: time("worker_lease", worker_lease)?,
                 max_body_bytes: number("max_body_bytes", max_body_bytes)?,

@@ -55,6 +55,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(after_fork_in_parent, module)?)?;
     module.add_function(wrap_pyfunction!(before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(call::check_event, module)?)?;
+    module.add_function(wrap_pyfunction!(call::check_fire, module)?)?;
     module.add_function(wrap_pyfunction!(outlet::check_route, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)?;
     module.add_function(wrap_pyfunction!(fanout::log_passes, module)?)?;

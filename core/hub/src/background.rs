@@ -149,11 +149,12 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
 /// Looks for lost calls, timers and deliveries that are due at `round`. All of it with that one time, at which this
 /// worker's own lease is known to run: else it could take back what it has just leased itself.
 async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, round: StoreMillis) {
-    let mut came_of_it = 0;
+    let mut came_of_it = call::fire_due_timers(core, round, BATCH).await;
     if schedule.reap <= round {
         came_of_it += call::end_lost(core, round, BATCH).await;
     }
     came_of_it += call::end_timed_out(core, round, BATCH).await;
+    came_of_it += call::tell_due_aggregates(core, round, BATCH).await;
     // A wake that was lost, or a read that failed, only delays.
     if core.store.is_shared() && core.fanouts.any() {
         published::look(core);

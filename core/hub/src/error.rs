@@ -152,7 +152,7 @@ impl From<Refused> for Error {
             Refused::Fenced { .. } => ErrorCode::Fenced,
             Refused::Closed => ErrorCode::Closed,
             Refused::Ended(_) => ErrorCode::Ended,
-            Refused::Exists | Refused::Unknown | Refused::LostLease => ErrorCode::InvalidArgument,
+            Refused::Exists | Refused::Unknown | Refused::Full | Refused::LostLease => ErrorCode::InvalidArgument,
         };
         Self::new(code, refused.to_string())
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidings_proto::address;
 use tidings_proto::config::ConfigLimits;
 use tidings_proto::delivery::{EndpointPolicy, Rate};
+use tidings_proto::redact::Redaction;
 use tidings_proto::route::UndeliverablePolicy;
 use tidings_proto::stream::Retention;
 use tidings_proto::webhook::{HeaderPolicy, Secret};
@@ -34,6 +35,8 @@ pub struct Options {
     pub address: address::Policy,
     /// Header names that a route may set besides `authorization` and `x-*`.
     pub header_names: Vec<String>,
+    /// What is taken out of every event's and every outcome's JSON text before anything is kept of it or told.
+    pub redact: Redaction,
     /// Signs webhooks of routes that bring no secret.
     pub default_secret: Option<Secret>,
     /// The one before it: while receivers change over, webhooks are signed with both.
@@ -165,6 +168,7 @@ impl Default for Options {
             policy: None,
             address: address::Policy::default(),
             header_names: Vec::new(),
+            redact: Redaction::default(),
             default_secret: None,
             previous_secret: None,
             require_secret: false,

@@ -2,9 +2,12 @@
 
 use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route};
 use tidings_proto::delivery::{EndpointKey, EndpointState, RetryPolicy, deadline};
-use tidings_proto::firing::{Body, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, undelivered_json};
+use tidings_proto::firing::{
+    Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, redact_body, undelivered_json,
+};
 use tidings_proto::id::{EventId, RequestId};
-use tidings_proto::route::{Choice, OutletName, UndeliverablePolicy, choose};
+use tidings_proto::redact::Redaction;
+use tidings_proto::route::{Choice, OutletName, UndeliverablePolicy, asking, choose};
 use tidings_proto::task::WORKING;
 use tidings_proto::time::StoreMillis;
 use tidings_proto::trigger::Reason;
@@ -24,16 +27,35 @@ pub(crate) struct Plan {
     pub(crate) undelivered: Option<String>,
 }
 
-/// Plans one firing of `trigger` for a call. `task` are its terms if it is one; `place` is the number and cursor of the event that fired.
+/// What came true.
+#[derive(Clone, Copy)]
+pub(crate) struct Fired<'a> {
+    pub(crate) trigger: &'a Trigger,
+    /// The call's end, if the trigger is that.
+    pub(crate) ended: Option<Ended<'a>>,
+    pub(crate) detail: Option<Detail<'a>>,
+    /// The valid JSON text that conditions look into.
+    pub(crate) document: Option<&'a str>,
+    /// The number and the cursor of the event that fired.
+    pub(crate) place: Option<(u64, &'a str)>,
+}
+
+impl<'a> Fired<'a> {
+    /// A firing that there is nothing to tell of but that it happened.
+    pub(crate) fn bare(trigger: &'a Trigger) -> Self {
+        Self { trigger, ended: None, detail: None, document: None, place: None }
+    }
+}
+
+/// Plans one firing for a call. `task` are its terms if it is one.
 pub(crate) fn plan(
     core: &Core,
     record: &CallRecord,
     config: &NotificationConfig,
     task: Option<TaskTerms>,
-    trigger: &Trigger,
-    ended: Option<Ended<'_>>,
-    place: Option<(u64, &str)>,
+    fired: &Fired<'_>,
 ) -> Result<Plan> {
+    let Fired { trigger, ended, detail, document, place } = *fired;
     // Its process may offer what this one does not, unless it is dead.
     let lost = ended.is_some_and(|ended| ended.reason == Some(Reason::ServerLost));
     let elsewhere = record.worker != core.worker && !lost;
@@ -44,7 +66,7 @@ pub(crate) fn plan(
         let undelivered = (policy == UndeliverablePolicy::Annotate).then(|| undelivered_json(&[entry]));
         Plan { ops: Vec::new(), undelivered }
     };
-    let (route, fallbacks) = match choose(config, trigger, can, core.options.undeliverable) {
+    let (route, fallbacks) = match choose(config, trigger, document, can, core.options.undeliverable) {
         Choice::NotAsked => return Ok(Plan::default()),
         Choice::Deliver { route, fallbacks } => (route, fallbacks),
         Choice::Undeliverable { routes, policy } => {
@@ -71,12 +93,17 @@ pub(crate) fn plan(
         request_id: &request_id,
         tool: &record.tool,
         ended,
+        detail,
         task: task.map(|_| TaskView { id: &task_id, status }),
         seq: place.map(|(seq, _)| seq),
         cursor: place.map(|(_, cursor)| cursor),
     };
     let routes: Vec<Route> = fallbacks.into_iter().map(|index| config.routes[index].clone()).collect();
-    let body = Body::new(&firing, core.options.max_body_bytes).for_route(&config.routes[route].id);
+    let own = &config.routes[route];
+    let (bodies, redaction) = (Body::new(&firing, core.options.max_body_bytes), redaction(own)?);
+    let body = bodies.redacted_for_route(&own.id, &redaction);
+    // A route that follows has a redaction of its own, so it needs what this one's took out.
+    let whole = if routes.is_empty() || redaction.is_empty() { Vec::new() } else { bodies.for_route(&own.id) };
     let now = core.timeline.now();
     let until = deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms);
     let (endpoint, mut ops) = named(core, &record.principal, &config.routes[route])?;
@@ -87,9 +114,10 @@ pub(crate) fn plan(
         principal: record.principal.clone(),
         trigger: trigger.name().to_owned(),
         route_id: config.routes[route].id.clone(),
-        route_at: route_span(&body, &config.routes[route].id),
+        route_at: route_span(if whole.is_empty() { &body } else { &whole }, &own.id),
         route: seal(vec![config.routes[route].clone()]),
         body: body.into(),
+        whole: Sealed(whole.into()),
         due: now,
         outlet: outlet(&config.routes[route], !routes.is_empty(), now, until),
         deadline: until,
@@ -103,9 +131,15 @@ pub(crate) fn plan(
     Ok(Plan { ops, undelivered: None })
 }
 
+/// What a route takes out of its bodies.
+fn redaction(route: &Route) -> Result<Redaction> {
+    Redaction::parse(&route.redact)
+        .map_err(|(index, fault)| Error::new(ErrorCode::Internal, format!("redact entry {index} of a route: {fault}")))
+}
+
 /// The entry for a firing whose outcome the store did not take in time; `None` when no route asked for it.
-pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger) -> Option<String> {
-    let routes = config.routes.iter().filter(|route| route.triggers.contains(trigger));
+pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger, document: &str) -> Option<String> {
+    let routes = asking(config, trigger, Some(document)).into_iter().filter_map(|index| config.routes.get(index));
     let ids: Vec<&str> = routes.map(|route| route.id.as_str()).collect();
     let entry = Undelivered { trigger, routes: &ids, reason: UndeliveredReason::StoreUnavailable };
     (!ids.is_empty()).then(|| undelivered_json(&[entry]))
@@ -166,14 +200,14 @@ pub(crate) fn seal_config(config: &NotificationConfig) -> Sealed {
 /// The config that [`seal_config`] wrote.
 pub(crate) fn stored_config(record: &CallRecord) -> Result<NotificationConfig, Faults> {
     if record.config.0.is_empty() {
-        return Ok(NotificationConfig { routes: Vec::new(), timeout_ms: None });
+        return Ok(NotificationConfig::default());
     }
     NotificationConfig::parse(&record.config.0, &ConfigLimits::stored(), &AcceptStored)
 }
 
 /// Routes as the store keeps them: a config of nothing else, which holds their secrets.
 pub(crate) fn seal(routes: Vec<Route>) -> Sealed {
-    Sealed(NotificationConfig { routes, timeout_ms: None }.to_json().into())
+    Sealed(NotificationConfig { routes, ..NotificationConfig::default() }.to_json().into())
 }
 
 /// Where the JSON text of the route's id stands in a body that `Body::for_route` made: `"route"` is the first member
@@ -226,16 +260,29 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Vec<Op>> 
             ops.push(target.name(core, &delivery.principal, &route));
         }
         let (start, end) = (delivery.route_at.0 as usize, delivery.route_at.1 as usize);
-        let (Some(before), Some(after)) = (delivery.body.get(..start), delivery.body.get(end..)) else {
+        let whole = if delivery.whole.0.is_empty() { &delivery.body } else { &delivery.whole.0 };
+        let (Some(before), Some(after)) = (whole.get(..start), whole.get(end..)) else {
             return Err(Error::new(ErrorCode::Internal, "the stored body does not hold its route"));
         };
         let id = json_string(&route.id);
-        let body = [before, id.as_bytes(), after].concat();
+        let whole = [before, id.as_bytes(), after].concat();
+        let redaction = redaction(&route)?;
+        let (body, whole) = match redaction.is_empty() {
+            true => (whole, Vec::new()),
+            false => {
+                let text = String::from_utf8(whole).unwrap_or_default();
+                let body = redact_body(&text, &redaction)
+                    .ok_or_else(|| Error::new(ErrorCode::Internal, "the stored body cannot be redacted"))?;
+                let whole = if routes.is_empty() { Vec::new() } else { text.clone().into_bytes() };
+                (body.into_owned().into_bytes(), whole)
+            }
+        };
         ops.push(Op::Enqueue(Box::new(NewDelivery {
             id: DeliveryId(core.random()?),
             route_id: route.id.clone(),
-            route_at: route_span(&body, &route.id),
+            route_at: route_span(if whole.is_empty() { &body } else { &whole }, &route.id),
             body: body.into(),
+            whole: Sealed(whole.into()),
             due: now,
             outlet: outlet(&route, !routes.is_empty(), now, until),
             deadline: until,

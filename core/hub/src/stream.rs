@@ -1,5 +1,6 @@
 //! Streams: appending, claiming, reading.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -122,11 +123,20 @@ impl Stream {
 
     async fn commit_shared(
         &self,
-        events: Vec<NewEvent>,
+        mut events: Vec<NewEvent>,
         close: bool,
         durability: Durability,
         op: impl FnOnce(AppendShared) -> Op,
     ) -> Result<u64> {
+        for event in &mut events {
+            let redacted = match self.core.options.redact.apply_bytes(&event.payload) {
+                Cow::Owned(payload) => Some(payload),
+                Cow::Borrowed(same) => (same != event.payload).then(|| same.to_vec()),
+            };
+            if let Some(payload) = redacted {
+                event.payload = payload.into();
+            }
+        }
         if !events.iter().all(fits) {
             return Err(too_large());
         }
@@ -255,6 +265,7 @@ impl Writer {
     pub fn append(&self, kind: &str, payload: &[u8], identity: Option<&Identity>) -> Result<u64> {
         self.make_room()?;
         let time = self.core.timeline.wall();
+        let payload = &*self.core.options.redact.apply_bytes(payload);
         self.owned.append(&self.core.committer, kind, payload, time, identity)
     }
 
@@ -267,7 +278,9 @@ impl Writer {
         identity: Option<&Identity>,
         close: bool,
     ) -> Result<Range<u64>> {
-        let payloads: Vec<&[u8]> = payloads.into_iter().collect();
+        let redact = &self.core.options.redact;
+        let payloads: Vec<Cow<'_, [u8]>> = payloads.into_iter().map(|payload| redact.apply_bytes(payload)).collect();
+        let payloads: Vec<&[u8]> = payloads.iter().map(|payload| &**payload).collect();
         let identity_len = identity.map_or(0, Bytes::len);
         if !payloads.iter().all(|payload| fits_stored(kind, payload.len(), identity_len)) {
             return Err(too_large());
@@ -293,6 +306,7 @@ impl Writer {
             self.core.committer.give_up();
         }
         let time = self.core.timeline.wall();
+        let payload = &*self.core.options.redact.apply_bytes(payload);
         self.owned.append(&self.core.committer, kind, payload, time, identity)
     }
 
@@ -324,6 +338,7 @@ impl Writer {
 
     /// Appends one last event and closes the stream, in one commit; returns its number without waiting.
     pub fn append_and_close(&self, kind: &str, payload: &[u8]) -> Result<u64> {
+        let payload = &*self.core.options.redact.apply_bytes(payload);
         if !fits_stored(kind, payload.len(), 0) {
             return Err(too_large());
         }
@@ -353,7 +368,8 @@ impl Writer {
         (self.owned.finish(&self.core.committer, last, End { ops, durability, reply }), receiver)
     }
 
-    /// Appends one event; `ops`, asked with its number, are committed with it or not at all.
+    /// Appends one event, whose payload is redacted already; `ops`, asked with its number, are committed with it or not at
+    /// all.
     pub(crate) fn append_with(&self, kind: &str, payload: &[u8], ops: impl FnOnce(u64) -> Vec<Op>) -> Result<u64> {
         self.make_room()?;
         self.owned.append_with(&self.core.committer, kind, payload, self.core.timeline.wall(), ops)

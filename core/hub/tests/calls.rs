@@ -47,15 +47,15 @@ fn an_accepted_config_is_on_disk_and_acknowledged() {
     let before = store.disk();
     let routes = format!(
         r#"{{"routes":[{},{}]}}"#,
-        route("main", NOWHERE, &["completed", "com.example/done"]),
+        route("main", NOWHERE, &["completed", "com.example/done", "paused"]),
         route("spare", NOWHERE, &["completed", "retired"])
     );
     let call = begin(&hub, &routes).expect("accepted");
     assert_eq!(store.disk(), before + 1);
     assert_eq!(call.accepted_routes(), ["main", "spare"]);
-    assert_eq!(call.ignored_triggers(), ["com.example/done", "retired"]);
+    assert_eq!(call.ignored_triggers(), ["paused", "retired"]);
     let want = format!(
-        r#"{{"requestId":7,"acceptedRoutes":["main","spare"],"callId":"{}","ignoredTriggers":["com.example/done","retired"]}}"#,
+        r#"{{"requestId":7,"acceptedRoutes":["main","spare"],"callId":"{}","ignoredTriggers":["paused","retired"]}}"#,
         call.id()
     );
     assert_eq!(call.acknowledgement(), want);

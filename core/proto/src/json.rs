@@ -2,6 +2,13 @@
 //!
 //! Values stay [`RawValue`] text: nothing is turned into a tree, rounded or written anew.
 
+mod equal;
+mod number;
+pub(crate) mod scan;
+
+pub(crate) use equal::equal;
+pub(crate) use number::compare;
+
 use core::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};

@@ -8,14 +8,18 @@
 
 pub mod address;
 pub mod call;
+pub mod condition;
 pub mod config;
 pub mod delivery;
 pub mod doorbell;
 pub mod fanout;
 pub mod firing;
+pub mod group;
 pub mod id;
 mod json;
 pub mod notice;
+pub mod pointer;
+pub mod redact;
 pub mod route;
 pub mod stream;
 pub mod task;

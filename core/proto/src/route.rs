@@ -4,7 +4,8 @@
 use core::borrow::Borrow;
 use core::fmt;
 
-use crate::config::{NotificationConfig, Route};
+use crate::condition::Facts;
+use crate::config::{NotificationConfig, Route, Wanted};
 use crate::trigger::Trigger;
 use crate::wire::{sep992, tidings};
 
@@ -117,23 +118,38 @@ pub enum Choice {
     },
 }
 
-/// Chooses the routes for one firing of `trigger`. `deliverable` is asked once for each route that lists it.
+/// The routes that ask for a firing of `trigger` about `document`, in order of preference: those that list it without
+/// conditions, or with conditions that all hold.
+///
+/// `document` is the valid JSON text that conditions look into; without one, nothing is there for them to find.
+pub fn asking(config: &NotificationConfig, trigger: &Trigger, document: Option<&str>) -> Vec<usize> {
+    let same = |wanted: &&Wanted| wanted.trigger == *trigger;
+    let all = config.routes.iter().flat_map(|route| &route.triggers).filter(same);
+    let facts = Facts::of(document.unwrap_or("{}"), all.flat_map(|wanted| &wanted.when));
+    let asks = |wanted: &Wanted| wanted.trigger == *trigger && facts.hold(&wanted.when);
+    let routes = config.routes.iter().enumerate();
+    routes.filter(|(_, route)| route.triggers.iter().any(asks)).map(|(index, _)| index).collect()
+}
+
+/// Whether a route lists `trigger` with conditions, so that a document is needed to know who asks.
+pub fn needs_document(config: &NotificationConfig, trigger: &Trigger) -> bool {
+    let mut all = config.routes.iter().flat_map(|route| &route.triggers);
+    all.any(|wanted| wanted.trigger == *trigger && !wanted.when.is_empty())
+}
+
+/// Chooses the routes for one firing of `trigger`, see [`asking`]. `deliverable` is asked once for each route that asks
+/// for it.
 ///
 /// An acknowledged config has supported route types only, so "deliverable" is about now: a session that is gone, an
 /// endpoint that is disabled, a callback without a port.
 pub fn choose(
     config: &NotificationConfig,
     trigger: &Trigger,
+    document: Option<&str>,
     mut deliverable: impl FnMut(usize) -> bool,
     policy: UndeliverablePolicy,
 ) -> Choice {
-    let listing: Vec<usize> = config
-        .routes
-        .iter()
-        .enumerate()
-        .filter(|(_, route)| route.triggers.contains(trigger))
-        .map(|(index, _)| index)
-        .collect();
+    let listing = asking(config, trigger, document);
     if listing.is_empty() {
         return Choice::NotAsked;
     }
@@ -159,7 +175,7 @@ mod tests {
     }
 
     fn chosen(trigger: &Trigger, up: &[usize]) -> Choice {
-        choose(&config(), trigger, |index| up.contains(&index), UndeliverablePolicy::Annotate)
+        choose(&config(), trigger, None, |index| up.contains(&index), UndeliverablePolicy::Annotate)
     }
 
     #[test]
@@ -182,7 +198,7 @@ mod tests {
     fn none_deliverable_is_not_the_same_as_not_asked() {
         for policy in [UndeliverablePolicy::Drop, UndeliverablePolicy::Annotate] {
             assert_eq!(
-                choose(&config(), &Trigger::Failed, |_| false, policy),
+                choose(&config(), &Trigger::Failed, None, |_| false, policy),
                 Choice::Undeliverable { routes: vec![1, 2], policy }
             );
         }
@@ -231,6 +247,7 @@ mod tests {
         let _ = choose(
             &config(),
             &Trigger::Failed,
+            None,
             |index| {
                 asked.push(index);
                 false
@@ -238,5 +255,24 @@ mod tests {
             UndeliverablePolicy::Drop,
         );
         assert_eq!(asked, [1, 2]);
+    }
+
+    #[test]
+    fn conditions_narrow_who_asks() {
+        let raw = br#"{"routes":[
+            {"id":"a","type":"message","triggers":[{"on":"failed","when":[{"path":"/x","gt":1}]},"timeout"]},
+            {"id":"b","type":"message","triggers":["failed",{"on":"failed","when":[{"path":"/x","eq":9}]}]},
+            {"id":"c","type":"message","triggers":[{"on":"failed","when":[{"path":"/x","lt":5},{"path":"/y","exists":true}]}]}]}"#;
+        let config = NotificationConfig::parse(raw, &ConfigLimits::stored(), &AcceptStored).unwrap();
+        for (document, want) in [
+            (Some(r#"{"x":2}"#), &[0, 1][..]),
+            (Some(r#"{"x":1}"#), &[1]),
+            (Some(r#"{"x":2,"y":null}"#), &[0, 1, 2]),
+            (None, &[1]),
+        ] {
+            assert_eq!(asking(&config, &Trigger::Failed, document), want, "{document:?}");
+        }
+        assert!(needs_document(&config, &Trigger::Failed) && !needs_document(&config, &Trigger::Timeout));
+        assert_eq!(asking(&config, &Trigger::Completed, None), [0; 0]);
     }
 }

@@ -4,6 +4,7 @@ use core::fmt;
 
 use serde_json::value::RawValue;
 
+use crate::group::Aggregate;
 use crate::json::{self, Kind};
 use crate::wire::{sep992, tidings};
 
@@ -135,12 +136,19 @@ pub enum Trigger {
     Streaming,
     /// The call's connection was lost and the call goes on.
     Disconnected,
-    /// A name that nothing fires. SEP-992 calls its triggers extensible, so it is kept and acknowledged as ignored.
+    /// The call has run for this many milliseconds.
+    Elapsed(u64),
+    /// The call has run for another this many milliseconds.
+    Every(u64),
+    /// A group of calls came to what is asked for.
+    Group(Box<Aggregate>),
+    /// Any other name: a vendor's, which the tool may fire, or one that nothing fires. SEP-992 calls its triggers
+    /// extensible, so the latter is kept and acknowledged as ignored.
     Other(String),
 }
 
 impl Trigger {
-    /// Every trigger that can fire.
+    /// Every trigger that has a name of its own and fires by itself.
     pub const KNOWN: [Trigger; 6] = [
         Trigger::Completed,
         Trigger::Failed,
@@ -150,7 +158,7 @@ impl Trigger {
         Trigger::Disconnected,
     ];
 
-    /// The trigger's name, as a config lists it.
+    /// The trigger's name, as a config lists it; of one that is an object there, the member that makes it what it is.
     pub fn name(&self) -> &str {
         match self {
             Trigger::Completed => sep992::TRIGGER_COMPLETED,
@@ -159,6 +167,9 @@ impl Trigger {
             Trigger::Cancelled => sep992::TRIGGER_CANCELLED,
             Trigger::Streaming => sep992::TRIGGER_STREAMING,
             Trigger::Disconnected => tidings::TRIGGER_DISCONNECTED,
+            Trigger::Elapsed(_) => tidings::TRIGGER_ELAPSED,
+            Trigger::Every(_) => tidings::TRIGGER_EVERY,
+            Trigger::Group(_) => tidings::TRIGGER_GROUP,
             Trigger::Other(name) => name,
         }
     }
@@ -168,19 +179,94 @@ impl Trigger {
         Self::KNOWN.into_iter().find(|known| known.name() == name).unwrap_or_else(|| Trigger::Other(name.to_owned()))
     }
 
-    /// Whether anything fires it.
+    /// Whether anything can fire it.
     pub fn is_known(&self) -> bool {
-        !matches!(self, Trigger::Other(_))
-    }
-
-    /// The `name` of the webhook body: `tool_call.completed`, `tool_call.disconnected`; any other name as it is.
-    pub fn webhook_name(&self) -> String {
         match self {
-            Trigger::Other(name) => name.clone(),
-            Trigger::Disconnected => format!("{}disconnected", tidings::WEBHOOK_NAME_PREFIX),
-            known => format!("{}{}", tidings::WEBHOOK_NAME_PREFIX, known.name()),
+            Trigger::Other(name) => is_vendor_name(name),
+            _ => true,
         }
     }
+
+    /// The `name` of the webhook body: `tool_call.completed`, `tool_call.disconnected`, `tool_call.elapsed`; any other
+    /// name as it is.
+    pub fn webhook_name(&self) -> String {
+        let own = match self {
+            Trigger::Other(name) => return name.clone(),
+            Trigger::Disconnected => "disconnected",
+            Trigger::Elapsed(_) => "elapsed",
+            Trigger::Every(_) => "every",
+            known => known.name(),
+        };
+        format!("{}{own}", tidings::WEBHOOK_NAME_PREFIX)
+    }
+}
+
+/// Whether a name is a vendor's: labels of a reversed domain, at least two before its own name, which follows on `.` or
+/// `/` (`com.example.done`, `com.example/done`). Those under `io.tidings` and `io.modelcontextprotocol` are no vendor's.
+pub fn is_vendor_name(name: &str) -> bool {
+    let label = |label: &str| {
+        label.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    let (domain, least) = match name.split_once('/') {
+        Some((domain, own)) if own.split('.').all(label) => (domain, 2),
+        Some(_) => return false,
+        None => (name, 3),
+    };
+    let reserved =
+        |prefix: &str| domain == prefix || domain.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+    name.len() <= MAX_VENDOR_NAME
+        && domain.starts_with(|first: char| first.is_ascii_lowercase())
+        && domain.split('.').all(label)
+        && domain.split('.').count() >= least
+        && !["io.tidings", "io.modelcontextprotocol"].into_iter().any(reserved)
+}
+
+/// Why a tool may not fire something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FireFault {
+    /// The name is no vendor's, see [`is_vendor_name`].
+    NoVendor,
+    /// The payload is not the JSON text of an object.
+    NoObject,
+}
+
+impl fmt::Display for FireFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoVendor => "name: must be a vendor's, such as com.example/done, and not under io.tidings",
+            Self::NoObject => "payload: must be the JSON text of an object",
+        })
+    }
+}
+
+impl core::error::Error for FireFault {}
+
+/// Checks what a tool fires a vendor's trigger with.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_fire(name: &str, payload: &[u8]) -> Result<(), FireFault> {
+    if !is_vendor_name(name) {
+        return Err(FireFault::NoVendor);
+    }
+    match classify_result(payload).result {
+        Some(_) => Ok(()),
+        None => Err(FireFault::NoObject),
+    }
+}
+
+/// The longest name of a vendor's trigger, in bytes.
+pub const MAX_VENDOR_NAME: usize = 256;
+
+/// The most firings of one `everyMs` (DESIGN section 5).
+pub const MAX_EVERY_FIRINGS: u64 = 100;
+
+/// When a trigger with `everyMs` is due next, in milliseconds after the call began: the first multiple after
+/// `elapsed_ms`, so that those that were missed fire once. `None` after [`MAX_EVERY_FIRINGS`] multiples.
+pub fn next_every(every_ms: u64, elapsed_ms: u64) -> Option<u64> {
+    let next = elapsed_ms.checked_div(every_ms)?.checked_add(1)?;
+    if next > MAX_EVERY_FIRINGS { None } else { next.checked_mul(every_ms) }
 }
 
 impl fmt::Display for Trigger {
@@ -256,9 +342,65 @@ mod tests {
             assert!(trigger.is_known(), "{name}");
             assert_eq!(trigger.name(), name);
         }
-        for name in ["", "Completed", "completed ", "canceled", "disconnected", "com.example/done", "io.tidings/x"] {
+        for name in ["", "Completed", "completed ", "canceled", "disconnected", "io.tidings/x", "elapsedMs", "group"] {
             assert_eq!(Trigger::from_name(name), Trigger::Other(name.into()));
-            assert!(!Trigger::from_name(name).is_known());
+            assert!(!Trigger::from_name(name).is_known(), "{name}");
+        }
+        assert!(Trigger::from_name("com.example/done").is_known());
+    }
+
+    #[test]
+    fn vendors_have_a_domain_before_their_own_name() {
+        for name in ["com.example/done", "com.example.done", "org.x-y.a_b/c.d-e", "dev.a/1", "io.tidingsx.a"] {
+            assert!(is_vendor_name(name), "{name}");
+        }
+        let long = format!("com.example/{}", "a".repeat(MAX_VENDOR_NAME));
+        for name in [
+            "com/done",
+            "com.example",
+            "com.example/",
+            "/done",
+            "com..example/x",
+            ".com.example",
+            "com.example/a/b",
+            "Com.example/done",
+            "com.example/é",
+            "com.example/a b",
+            "io.tidings/x",
+            "io.tidings.x",
+            "io.modelcontextprotocol.a/x",
+            "1com.example.a",
+            "completed",
+            &long,
+        ] {
+            assert!(!is_vendor_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tool_fires_a_vendors_name_with_an_object() {
+        assert_eq!(check_fire("com.example/x", b" {} "), Ok(()));
+        assert_eq!(check_fire("completed", b"{}"), Err(FireFault::NoVendor));
+        for payload in [&b"[]"[..], b"{", b"", b"{\"a\":\"\xff\"}", b"null"] {
+            assert_eq!(check_fire("com.example/x", payload), Err(FireFault::NoObject));
+        }
+    }
+
+    #[test]
+    fn what_was_missed_of_an_interval_fires_once() {
+        for (every, elapsed, want) in [
+            (10_000, 0, Some(10_000)),
+            (10_000, 9_999, Some(10_000)),
+            (10_000, 10_000, Some(20_000)),
+            (10_000, 35_000, Some(40_000)),
+            (10_000, 989_999, Some(990_000)),
+            (10_000, 999_999, Some(1_000_000)),
+            (10_000, 1_000_000, None),
+            (u64::MAX, 0, Some(u64::MAX)),
+            (u64::MAX / 2, u64::MAX - 1, None),
+            (0, 0, None),
+        ] {
+            assert_eq!(next_every(every, elapsed), want, "{every} {elapsed}");
         }
     }
 

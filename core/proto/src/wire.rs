@@ -101,10 +101,18 @@ pub mod tidings {
     pub const CALLS_CANCEL: &str = "io.tidings/calls/cancel";
     /// Trigger: the connection of a call that goes on was lost.
     pub const TRIGGER_DISCONNECTED: &str = "io.tidings/disconnected";
+    /// Trigger: the call has run for so long; the member of a config that asks for it.
+    pub const TRIGGER_ELAPSED: &str = "elapsedMs";
+    /// Trigger: the call has run for so long once more; the member of a config that asks for it.
+    pub const TRIGGER_EVERY: &str = "everyMs";
+    /// Trigger: a group of calls came to what was asked for; the member of a config that asks for it.
+    pub const TRIGGER_GROUP: &str = "group";
     /// Route type whose deliveries go to a handler in the host.
     pub const ROUTE_CALLBACK: &str = "callback";
     /// What the webhook `name` of a call's own trigger begins with: `tool_call.completed`.
     pub const WEBHOOK_NAME_PREFIX: &str = "tool_call.";
+    /// The webhook `name` of an aggregate that ended without having come true.
+    pub const GROUP_UNMET: &str = "tool_call.group_unmet";
     /// Member of an error's `data` that lists a rejected config's faults.
     pub const DATA_FAULTS: &str = "faults";
     /// Member of an error's `data` that counts them all, those not listed too.

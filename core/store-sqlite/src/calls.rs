@@ -41,7 +41,7 @@ impl Tx<'_> {
     }
 
     /// The row number of a call that runs.
-    fn running(&self, id: CallId) -> Result<i64, Fail> {
+    pub(crate) fn running(&self, id: CallId) -> Result<i64, Fail> {
         match rows::call_state(self.conn, id)? {
             None => Err(Refused::Unknown.into()),
             Some((_, Some(outcome))) => Err(Refused::Ended(outcome).into()),
@@ -58,13 +58,17 @@ impl Tx<'_> {
     ) -> Result<Done, Fail> {
         self.saw(at);
         let n = self.running(id)?;
-        self.conn
+        let group = self
+            .conn
             .prepare_cached(
                 "UPDATE calls SET status = ?2, reason = ?3, ended_at = ?4,
-                 task_end = CASE WHEN task_ttl IS NULL THEN NULL ELSE ?5 END WHERE n = ?1",
+                 task_end = CASE WHEN task_ttl IS NULL THEN NULL ELSE ?5 END WHERE n = ?1 RETURNING grp",
             )?
-            .execute((n, &outcome.status, &outcome.reason, at, payload))?;
+            .query_row((n, &outcome.status, &outcome.reason, at, payload), |row| row.get::<_, Option<i64>>(0))?;
         self.conn.prepare_cached("DELETE FROM timers WHERE call = ?1")?.execute([n])?;
+        if let Some(group) = group {
+            self.group_call_ended(group, id, &outcome.status, at)?;
+        }
         Ok(Done::Nothing)
     }
 
@@ -84,8 +88,30 @@ impl Tx<'_> {
             .prepare_cached(
                 "INSERT INTO timers (call, kind, due) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET due = excluded.due",
             )?
-            .execute((n, kind.as_str(), due))?;
+            .execute((n, kind.to_string(), due))?;
         Ok(Done::Nothing)
+    }
+
+    pub(crate) fn fire_timer(
+        &mut self,
+        call: CallId,
+        kind: TimerKind,
+        due: StoreMillis,
+        next: Option<StoreMillis>,
+    ) -> Result<Done, Fail> {
+        let n = self.running(call)?;
+        let kind = kind.to_string();
+        let fired = match next {
+            Some(next) => self
+                .conn
+                .prepare_cached("UPDATE timers SET due = ?4 WHERE call = ?1 AND kind = ?2 AND due = ?3")?
+                .execute((n, kind, due, next))?,
+            None => self
+                .conn
+                .prepare_cached("DELETE FROM timers WHERE call = ?1 AND kind = ?2 AND due = ?3")?
+                .execute((n, kind, due))?,
+        };
+        if fired == 0 { Err(Refused::Unknown.into()) } else { Ok(Done::Nothing) }
     }
 
     pub(crate) fn heartbeat(&mut self, worker: WorkerId, until: StoreMillis) -> Result<Done, Fail> {

@@ -24,6 +24,10 @@ impl Tx<'_> {
         self.saw(new.created_at);
         let route = self.core.sealer.seal(&new.route.0, Field::DeliveryRoute, &new.id.0)?;
         let fallback = self.core.sealer.seal(&new.fallback.0, Field::DeliveryFallback, &new.id.0)?;
+        let whole = match new.whole.0.is_empty() {
+            true => None,
+            false => Some(self.core.sealer.seal(&new.whole.0, Field::DeliveryWhole, &new.id.0)?),
+        };
         let subject = subject_columns(&new.subject);
         let line = self.line_of(new.endpoint, &new.principal, new.created_at)?;
         let behind = match &new.fifo_key {
@@ -67,7 +71,8 @@ impl Tx<'_> {
         }
         self.conn
             .prepare_cached(
-                "INSERT INTO delivery_contents (n, route, fallback, route_start, route_end, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO delivery_contents (n, route, fallback, route_start, route_end, body, whole)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![
                 self.conn.last_insert_rowid(),
@@ -75,7 +80,8 @@ impl Tx<'_> {
                 fallback,
                 new.route_at.0,
                 new.route_at.1,
-                &new.body[..]
+                &new.body[..],
+                whole
             ])?;
         if !behind && new.outlet.is_none() && line.at.is_none_or(|at| at > new.due) {
             self.wake_at(line.n, new.due)?;
@@ -176,6 +182,7 @@ impl Tx<'_> {
                         route: Sealed::default(),
                         fallback: Sealed::default(),
                         body: Bytes::new(),
+                        whole: Sealed::default(),
                         route_at: (0, 0),
                         due: row.get(7)?,
                         outlet: match (row.get(15)?, row.get(16)?) {
@@ -203,27 +210,30 @@ impl Tx<'_> {
 
     fn with_contents(&self, n: i64, mut delivery: Delivery) -> Result<Option<Delivery>, Fail> {
         let mut contents = self.conn.prepare_cached(
-            "SELECT route, fallback, route_start, route_end, body FROM delivery_contents WHERE n = ?1",
+            "SELECT route, fallback, route_start, route_end, body, whole FROM delivery_contents WHERE n = ?1",
         )?;
         let found = contents
             .query_row([n], |row| {
                 let (route, fallback, body): (Vec<u8>, Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(4)?);
-                Ok((route, fallback, (row.get(2)?, row.get(3)?), body))
+                let whole: Option<Vec<u8>> = row.get(5)?;
+                Ok((route, fallback, (row.get(2)?, row.get(3)?), body, whole))
             })
             .optional()?;
         let id = delivery.new.id;
-        let Some((route, fallback, route_at, body)) = found else {
+        let Some((route, fallback, route_at, body, whole)) = found else {
             tracing::error!(delivery = %id, "the delivery has lost its contents: it is dead");
             return Ok(None);
         };
         let route = self.core.sealer.open(&route, Field::DeliveryRoute, &id.0);
         let fallback = self.core.sealer.open(&fallback, Field::DeliveryFallback, &id.0);
-        let (Ok(route), Ok(fallback)) = (route, fallback) else {
+        let whole = whole.map_or(Ok(Bytes::new()), |whole| self.core.sealer.open(&whole, Field::DeliveryWhole, &id.0));
+        let (Ok(route), Ok(fallback), Ok(whole)) = (route, fallback, whole) else {
             tracing::error!(delivery = %id, "the delivery's sealed route does not open: damaged or replaced, it is dead");
             return Ok(None);
         };
         delivery.new.route = Sealed(route);
         delivery.new.fallback = Sealed(fallback);
+        delivery.new.whole = Sealed(whole);
         delivery.new.route_at = route_at;
         delivery.new.body = body.into();
         Ok(Some(delivery))

@@ -34,6 +34,7 @@ mod endpoints;
 mod error;
 mod fork;
 mod gate;
+mod groups;
 mod keyfile;
 mod open;
 mod publishes;
@@ -64,9 +65,9 @@ use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    EndpointRecord, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
-    WorkerId,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
+    DueTimer, EndpointRecord, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
+    Subject, WorkerId,
 };
 
 use crate::changes::Watch;
@@ -366,6 +367,10 @@ impl Store for SqliteStore {
 
     fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError> {
         self.read_with("look for due timers", |conn, _| read::due_timers(conn, now, limit))
+    }
+
+    fn due_aggregates(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueAggregate>, StoreError> {
+        self.read_with("look for due aggregates", |conn, _| groups::due_aggregates(conn, now, limit))
     }
 
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError> {

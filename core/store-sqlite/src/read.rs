@@ -167,7 +167,8 @@ pub(crate) fn due_timers(conn: &Connection, now: StoreMillis, limit: u32) -> Res
 pub(crate) fn next_due(conn: &Connection) -> Result<Option<StoreMillis>, Fail> {
     let first = |sql: &str| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<StoreMillis>>(0));
     let timer = first("SELECT min(due) FROM timers")?;
-    Ok([timer, endpoints::next_due(conn)?].into_iter().flatten().min())
+    let aggregate = first("SELECT min(due) FROM aggregates WHERE ended = 0")?;
+    Ok([timer, aggregate, endpoints::next_due(conn)?].into_iter().flatten().min())
 }
 
 /// One step of the index for each outlet, however much waits there.

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -232,6 +232,49 @@ const V7: &str = "
         events INTEGER NOT NULL,
         bytes INTEGER NOT NULL
     ) STRICT;
+";
+
+/// Groups of calls, what watches them, and bodies before a route's redaction.
+const V8: &str = "
+    CREATE TABLE groups (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,    -- never that of a group that is over
+        principal TEXT NOT NULL,
+        name TEXT NOT NULL,
+        until INTEGER NOT NULL      -- forgotten after this if nobody watches it
+    ) STRICT;
+    CREATE UNIQUE INDEX groups_key ON groups (principal, name);
+    CREATE INDEX groups_until ON groups (until);
+
+    CREATE TABLE group_calls (
+        n INTEGER PRIMARY KEY,      -- in the order in which they joined
+        grp INTEGER NOT NULL,       -- groups.n
+        call BLOB NOT NULL,         -- calls.uid, whose row may be gone
+        status TEXT                 -- NULL while it runs
+    ) STRICT;
+    CREATE UNIQUE INDEX group_calls_key ON group_calls (grp, call);
+
+    CREATE TABLE aggregates (
+        n INTEGER PRIMARY KEY,
+        uid BLOB NOT NULL,
+        grp INTEGER NOT NULL,       -- groups.n
+        call BLOB NOT NULL,         -- calls.uid: over its routes it is told
+        asked TEXT NOT NULL,        -- canonical text: the same one is watched once
+        rule TEXT NOT NULL,
+        wanted INTEGER NOT NULL,
+        outcome TEXT,
+        deadline_ms INTEGER,
+        deadline INTEGER NOT NULL,
+        verdict TEXT NOT NULL,
+        due INTEGER NOT NULL,       -- the deadline, or when it came to its end
+        ended INTEGER NOT NULL      -- it was told
+    ) STRICT;
+    CREATE UNIQUE INDEX aggregates_uid ON aggregates (uid);
+    CREATE UNIQUE INDEX aggregates_asked ON aggregates (grp, asked);
+    CREATE INDEX aggregates_due ON aggregates (due) WHERE ended = 0;
+    CREATE INDEX aggregates_call ON aggregates (call) WHERE ended = 0;
+
+    ALTER TABLE calls ADD COLUMN grp INTEGER;               -- groups.n, while it runs in one
+    ALTER TABLE delivery_contents ADD COLUMN whole BLOB;    -- sealed; NULL: the body is whole
 ";
 
 /// What stands in a database file.

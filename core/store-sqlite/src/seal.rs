@@ -20,6 +20,7 @@ pub(crate) enum Field {
     DeliveryRoute,
     DeliveryFallback,
     EndpointRoute,
+    DeliveryWhole,
 }
 
 impl Field {
@@ -30,6 +31,7 @@ impl Field {
             Self::DeliveryRoute => "delivery_contents.route",
             Self::DeliveryFallback => "delivery_contents.fallback",
             Self::EndpointRoute => "endpoints.route",
+            Self::DeliveryWhole => "delivery_contents.whole",
         }
     }
 }

@@ -278,7 +278,9 @@ impl Tx<'_> {
             work.left -= 1;
         }
         for n in rows(
-            "SELECT n FROM calls WHERE status IS NOT NULL AND ended_at <= ?1 ORDER BY ended_at LIMIT ?2",
+            "SELECT n FROM calls WHERE status IS NOT NULL AND ended_at <= ?1
+               AND NOT EXISTS (SELECT 1 FROM aggregates WHERE call = calls.uid AND ended = 0)
+             ORDER BY ended_at LIMIT ?2",
             work.left,
         )? {
             self.conn.prepare_cached("DELETE FROM timers WHERE call = ?1")?.execute([n])?;
@@ -286,6 +288,7 @@ impl Tx<'_> {
             work.left -= 1;
         }
         work.left -= self.forget_endpoints(latest, work.left)?.min(work.left);
+        work.left -= self.forget_groups(now, work.left)?;
         let old: Vec<WorkerId> = {
             let mut old =
                 self.conn.prepare_cached("SELECT uid FROM workers WHERE until <= ?1 ORDER BY until LIMIT ?2")?;

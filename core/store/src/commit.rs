@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use tidings_proto::delivery::{EndpointKey, EndpointPolicy, Learned};
+use tidings_proto::group::Verdict;
 use tidings_proto::stream::{Retention, StreamId};
 use tidings_proto::time::{StoreMillis, UnixMillis};
 
@@ -12,8 +13,8 @@ use crate::error::StoreError;
 use crate::flow::Flow;
 use crate::publish::Publish;
 use crate::record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, EndpointOwner, EndpointRecord, NewDelivery,
-    StreamKey, TaskTerms, TimerKind, WorkerId,
+    AggregateId, CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, EndpointOwner, EndpointRecord,
+    GroupKey, NewAggregate, NewDelivery, StreamKey, TaskTerms, TimerKind, WorkerId,
 };
 
 /// What a commit survives once it is done.
@@ -93,7 +94,8 @@ pub enum Op {
     },
     /// Records a call that runs: `outcome`, `ended_at` and `task.end` are not looked at. Refused: `Exists`. Answers `Done::Nothing`.
     BeginCall(Box<CallRecord>),
-    /// Ends a call that has not ended; clears its timers. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
+    /// Ends a call that has not ended; clears its timers; brings the aggregates of its group to where they stand by now,
+    /// and those that came to their end are due at once. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
     EndCall {
         /// The call.
         id: CallId,
@@ -152,6 +154,32 @@ pub enum Op {
         /// When.
         due: StoreMillis,
     },
+    /// A timer of a call fires: it is set anew, or ends. Refused: `Unknown` (the call, or a timer that is due at another
+    /// time: somebody else has fired it), `Ended`. Answers `Done::Nothing`.
+    FireTimer {
+        /// The call.
+        call: CallId,
+        /// Which of its timers.
+        kind: TimerKind,
+        /// When it was due.
+        due: StoreMillis,
+        /// When it is due next, if it is.
+        next: Option<StoreMillis>,
+    },
+    /// Makes a running call one of a group, which begins with its first call or aggregate. Refused: `Unknown` (the call),
+    /// `Full`. Answers `Done::Nothing`.
+    JoinGroup(Box<JoinGroup>),
+    /// Begins to watch an aggregate. Nothing happens if the group has the same one already, even if that has ended.
+    /// Refused: `Unknown` (the call). Answers `Done::Nothing`.
+    Watch(Box<Watch>),
+    /// Ends an aggregate, if it still stands at `verdict`. Refused: `Unknown`: it ended, or stands elsewhere by now. Answers
+    /// `Done::Nothing`.
+    EndAggregate {
+        /// The aggregate.
+        id: AggregateId,
+        /// As it was found due.
+        verdict: Verdict,
+    },
     /// Registers a worker or renews its lease. Never refused. Answers `Done::Nothing`.
     Heartbeat {
         /// The worker.
@@ -209,6 +237,30 @@ pub struct EndpointNews {
     /// How endpoints are judged.
     pub policy: EndpointPolicy,
     /// When.
+    pub now: StoreMillis,
+}
+
+/// See [`Op::JoinGroup`].
+#[derive(Clone, Debug)]
+pub struct JoinGroup {
+    /// The group.
+    pub group: GroupKey,
+    /// The call.
+    pub call: CallId,
+    /// The most calls that the group may have.
+    pub max_calls: u64,
+    /// A group that begins with this and that nobody watches is forgotten after this.
+    pub until: StoreMillis,
+    /// The time now.
+    pub now: StoreMillis,
+}
+
+/// See [`Op::Watch`].
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// What is watched.
+    pub new: NewAggregate,
+    /// The time now.
     pub now: StoreMillis,
 }
 
@@ -309,6 +361,8 @@ pub enum Refused {
     Closed,
     /// The call has ended.
     Ended(CallOutcome),
+    /// The group has as many calls as it may have.
+    Full,
     /// The lease ran out and somebody else has the delivery, or it is finished.
     LostLease,
 }
@@ -321,6 +375,7 @@ impl fmt::Display for Refused {
             Self::Fenced { claim, next_seq } => write!(f, "fenced: claim {claim} goes on at {next_seq}"),
             Self::Closed => f.write_str("the stream is closed"),
             Self::Ended(outcome) => write!(f, "the call has ended: {}", outcome.status),
+            Self::Full => f.write_str("the group is full"),
             Self::LostLease => f.write_str("the lease was lost"),
         }
     }

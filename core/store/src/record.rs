@@ -5,9 +5,11 @@ use std::fmt;
 use bytes::Bytes;
 pub use tidings_proto::delivery::DeliveryState;
 use tidings_proto::delivery::{EndpointKey, Standing};
+use tidings_proto::group::{Aggregate, Verdict};
 pub use tidings_proto::id::CallId;
 use tidings_proto::stream::{StreamId, encode_id};
 use tidings_proto::time::{StoreMillis, UnixMillis};
+use tidings_proto::trigger::Outcome;
 
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -32,6 +34,10 @@ macro_rules! random_id {
 random_id!(
     /// One firing on its way over one route.
     DeliveryId
+);
+random_id!(
+    /// One trigger over a group of calls.
+    AggregateId
 );
 random_id!(
     /// One hub of one process, from its opening to its end.
@@ -191,7 +197,10 @@ pub struct NewDelivery {
     pub fallback: Sealed,
     /// The body: what is signed, sent and stored, the same bytes.
     pub body: Bytes,
-    /// Where the JSON text of the route's id stands in `body`, as start and end, so that a fallback's body differs in nothing else.
+    /// The body before the route's redaction; empty where nothing was taken out or no other route follows.
+    pub whole: Sealed,
+    /// Where the JSON text of the route's id stands in `whole`, or in `body` where that is empty, as start and end, so that
+    /// a fallback's body differs in nothing else but its redaction.
     pub route_at: (u32, u32),
     /// Not before this.
     pub due: StoreMillis,
@@ -291,18 +300,66 @@ pub struct DeliverySummary {
 pub enum TimerKind {
     /// Ends the call with outcome `timeout`.
     Timeout,
+    /// Fires a trigger once, this many milliseconds after the call began.
+    Elapsed(u64),
+    /// Fires a trigger at each multiple of this many milliseconds after the call began.
+    Every(u64),
+}
+
+impl fmt::Display for TimerKind {
+    /// The kind's name in a store.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str("timeout"),
+            Self::Elapsed(ms) => write!(f, "elapsed:{ms}"),
+            Self::Every(ms) => write!(f, "every:{ms}"),
+        }
+    }
 }
 
 impl TimerKind {
-    /// The kind's name in a store.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-        }
-    }
-
     /// The kind of that name.
     pub fn parse(name: &str) -> Option<Self> {
-        (name == "timeout").then_some(Self::Timeout)
+        match name.split_once(':') {
+            None => (name == "timeout").then_some(Self::Timeout),
+            Some(("elapsed", ms)) => ms.parse().ok().map(Self::Elapsed),
+            Some(("every", ms)) => ms.parse().ok().map(Self::Every),
+            Some(_) => None,
+        }
     }
+}
+
+/// A group of calls: its name, within its principal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKey {
+    /// Whose it is.
+    pub principal: String,
+    /// What it is called there.
+    pub name: String,
+}
+
+/// A trigger over a group of calls, to be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewAggregate {
+    /// Its own id.
+    pub id: AggregateId,
+    /// The group; its name is the aggregate's.
+    pub group: GroupKey,
+    /// The call that asks for it, over whose routes it is told.
+    pub call: CallId,
+    /// What it waits for.
+    pub aggregate: Aggregate,
+    /// It ends at this, met or not.
+    pub deadline: StoreMillis,
+}
+
+/// An aggregate that has come to its end and was not told yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueAggregate {
+    /// What was asked for.
+    pub new: NewAggregate,
+    /// How it ended; never `Open`.
+    pub verdict: Verdict,
+    /// The group's calls in the order in which they joined, and how they ended.
+    pub calls: Vec<(CallId, Option<Outcome>)>,
 }

@@ -9,7 +9,8 @@ use crate::commit::{Commit, CommitError, Done};
 use crate::error::StoreError;
 use crate::publish::Publishes;
 use crate::record::{
-    CallId, CallRecord, DeliveryState, DeliverySummary, EndpointRecord, StreamInfo, StreamKey, Subject, TimerKind,
+    CallId, CallRecord, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord, StreamInfo, StreamKey, Subject,
+    TimerKind,
 };
 
 /// The host's boot, as the caller read it.
@@ -114,7 +115,11 @@ pub trait Store: Send + Sync + 'static {
     /// Timers due at or before `now`, oldest first.
     fn due_timers(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueTimer>, StoreError>;
 
-    /// The earliest moment at which there is something to do: a timer is due, a delivery that nobody holds may go or has
+    /// Aggregates that were met, or cannot be met any more, or whose deadline is at or before `now`, and that have not ended
+    /// yet; oldest due first.
+    fn due_aggregates(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueAggregate>, StoreError>;
+
+    /// The earliest moment at which there is something to do: a timer or an aggregate is due, a delivery that nobody holds may go or has
     /// waited long enough, or an endpoint has to be verified.
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError>;
 

@@ -9,9 +9,9 @@ use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
-    Subject,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
+    DueTimer, EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo,
+    StreamKey, Subject,
 };
 
 /// What all handles share.
@@ -93,6 +93,10 @@ impl Store for Handle {
 
     fn due_timers(&self, now: i64, limit: u32) -> Result<Vec<DueTimer>, StoreError> {
         self.store()?.due_timers(now, limit)
+    }
+
+    fn due_aggregates(&self, now: i64, limit: u32) -> Result<Vec<DueAggregate>, StoreError> {
+        self.store()?.due_aggregates(now, limit)
     }
 
     fn next_due(&self) -> Result<Option<i64>, StoreError> {

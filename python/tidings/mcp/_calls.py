@@ -264,20 +264,20 @@ class WatchedCall:
         return acknowledgement
 
     async def _tool_result(self, call: Call) -> dict[str, Any]:
-        emit = self._emitter(call)
-        with _current.as_current(call, emit):
+        emit = self._recorder(call.emit)
+        with _current.as_current(call, emit, self._recorder(call.fire)):
             return _wire.result_dict(await self._request.run(emit))
 
-    def _emitter(self, call: Call) -> Callable[[str, bytes], None]:
-        def emit(kind: str, payload: bytes) -> None:
+    def _recorder(self, record: Callable[[str, bytes], object]) -> Callable[[str, bytes], None]:
+        def recorded(kind: str, payload: bytes) -> None:
             try:
-                call.emit(kind, payload)
+                record(kind, payload)
             except (ClosedError, EndedError):
                 pass  # a tool that was stopped and still says something
             except Exception as error:
                 self._trouble.report("an event of a call could not be recorded", error)
 
-        return emit
+        return recorded
 
     async def _acknowledge(self, acknowledgement: dict[str, Any]) -> None:
         # On the request's own stream, before the tool runs. The result carries it again, for a client without one.

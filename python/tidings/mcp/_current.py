@@ -20,11 +20,12 @@ class _Named(Protocol):
 class ToolCall:
     """The tool call that runs; comes from `current_call`."""
 
-    __slots__ = ("_call", "_emit")
+    __slots__ = ("_call", "_emit", "_fire")
 
-    def __init__(self, call: _Named | None, emit: Emit | None) -> None:
+    def __init__(self, call: _Named | None, emit: Emit | None, fire: Emit | None) -> None:
         self._call = call
         self._emit = emit
+        self._fire = fire
 
     @property
     def id(self) -> str | None:
@@ -48,18 +49,35 @@ class ToolCall:
 
         Raises `InvalidArgument` for such a type or size, TypeError or ValueError for a payload that is no JSON object.
         """
-        if not isinstance(payload, Mapping):
-            raise TypeError(f"payload: must be a mapping, not {payload.__class__.__name__}")
-        encoded = dumps(dict(payload))
+        encoded = _object(payload)
         _native.check_event(type, encoded)
         if self._emit is not None:
             self._emit(type, encoded)
+
+    def fire(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Fire a trigger of your own: tells the routes that list `name`, and is an event of that type. Never waits; any thread may.
+
+        `name` is a reverse-DNS name (``com.example/half-way`` or ``com.example.half-way``); those under ``io.tidings`` and
+        ``io.modelcontextprotocol`` are reserved. Nothing happens in a call that asked for nothing.
+
+        Raises `InvalidArgument` for another name, TypeError or ValueError for a payload that is no JSON object.
+        """
+        encoded = _object(payload)
+        _native.check_fire(name, encoded)
+        if self._fire is not None:
+            self._fire(name, encoded)
 
     def __repr__(self) -> str:
         return f"ToolCall(id={self.id!r})"
 
 
-_PLAIN = ToolCall(None, None)
+def _object(payload: Mapping[str, Any]) -> bytes:
+    if not isinstance(payload, Mapping):
+        raise TypeError(f"payload: must be a mapping, not {payload.__class__.__name__}")
+    return dumps(dict(payload))
+
+
+_PLAIN = ToolCall(None, None, None)
 _cancelled: ContextVar[Callable[[], bool]] = ContextVar("tidings_request_cancelled", default=lambda: False)
 _current: ContextVar[ToolCall] = ContextVar("tidings_current_call", default=_PLAIN)
 
@@ -73,9 +91,9 @@ def current_call() -> ToolCall:
 
 
 @contextmanager
-def as_current(call: _Named, emit: Emit) -> Iterator[None]:
+def as_current(call: _Named, emit: Emit, fire: Emit) -> Iterator[None]:
     """Make `call` the current one inside the block."""
-    token = _current.set(ToolCall(call, emit))
+    token = _current.set(ToolCall(call, emit, fire))
     try:
         yield
     finally:

@@ -58,6 +58,10 @@ class InlineCall:
         if self._bytes > _BUFFER and not self.full.is_set():
             self.full.set()
 
+    def fire(self, name: str, payload: bytes) -> None:
+        """Fire a trigger. There are no routes to tell, so what is left of it is its event."""
+        self.emit(name, payload)
+
     async def become_task(self, ttl: float, *, bound: bool = True) -> bool:
         """Begin a call that is a task. On disk when this returns."""
         call = await self._begin(ttl, bound)

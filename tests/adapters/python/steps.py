@@ -71,6 +71,7 @@ def options(given: Given) -> Given:
         "allow_http": allow.get("http", False),
         "allow_ports": allow.get("ports", []),
         "header_names": given.get("headerNames", []),
+        "redact": given.get("redact", []),
         "require_secret": given.get("requireSecret", False),
         "default_secret": given.get("defaultSecret"),
         "undeliverable": given.get("undeliverable"),
@@ -337,6 +338,9 @@ class Stage:
 
     async def call_emit(self, given: Given) -> Given:
         return {"seq": self.calls[given["call"]].emit(given["type"], given["payload"])}
+
+    async def call_fire(self, given: Given) -> Given:
+        return {"seq": self.calls[given["call"]].fire(given["name"], given["payload"])}
 
     async def call_disconnected(self, given: Given) -> Given:
         self.calls[given["call"]].disconnected()

@@ -29,6 +29,11 @@ def maybe(value: Any) -> str | None:
 TIMES = {1_796_064_056_123: "2026-11-30T18:40:56.123Z", 0: "1970-01-01T00:00:00.000Z"}
 
 
+OUTCOMES = ("completed", "failed", "timeout", "cancelled")
+RAW = ("payload", "group")
+"""Members whose values are raw JSON text."""
+
+
 def webhook(given: dict[str, Any]) -> str:
     """The whole body, whatever its size."""
     ended = given["ended"]
@@ -50,13 +55,17 @@ def webhook(given: dict[str, Any]) -> str:
             ("route", text(given["route"])),
             ("trigger", text(given["trigger"])),
             ("outcome", outcome),
+            *((name, value if name in RAW else text(value)) for name, value in given.get("detail", {}).items()),
             ("taskId", maybe((given["task"] or {}).get("id"))),
             ("taskStatus", maybe((given["task"] or {}).get("status"))),
             ("seq", maybe(given["seq"])),
         ]
     )
-    name = given["trigger"].removeprefix("io.tidings/")
-    known = name in ("completed", "failed", "timeout", "cancelled", "streaming", "disconnected")
+    name = {"elapsedMs": "elapsed", "everyMs": "every"}.get(given["trigger"], given["trigger"])
+    name = name.removeprefix("io.tidings/")
+    known = name in (*OUTCOMES, "streaming", "disconnected", "elapsed", "every", "group")
+    if '"met":false' in given.get("detail", {}).get("group", ""):
+        name = "group_unmet"
     return members(
         [
             ("eventId", text(given["eventId"])),
@@ -106,12 +115,17 @@ SHAPE = {
 }
 
 
+DETAIL = one_of(
+    obj({"payload": TEXT}), obj({"elapsedMs": INT}), obj({"everyMs": INT, "count": INT}), obj({"group": TEXT})
+)
+
+
 def bodies() -> RuleFile:
     file = RuleFile(
         "body.bytes",
         "rules",
         "The bytes of a webhook body for one route. `requestId`, `result` and `error` are raw JSON text; `maxBody` is in bytes.",
-        obj(SHAPE),
+        obj(SHAPE, {"detail": DETAIL, "redact": array(TEXT)}),
         obj({"text": TEXT}),
         SELF,
     )
@@ -203,6 +217,30 @@ def bodies() -> RuleFile:
     add("a route's id with a quote and a backslash", escaped, route='a"b\\c')
     add("a tool named like a member", escaped, tool='x","route":"y')
 
+    own = "DESIGN section 5; own decision: in the outcome's place"
+    for trigger, detail in (
+        ("com.example/half", {"payload": '{"n": 1.0}'}),
+        ("elapsedMs", {"elapsedMs": 5000}),
+        ("everyMs", {"everyMs": 10000, "count": 3}),
+        ("group", {"group": '{"name":"g","all":1,"met":true,"calls":[{"callId":"c","status":"completed"}]}'}),
+        ("group", {"group": '{"name":"g","any":true,"met":false,"reason":"deadline","calls":[]}'}),
+    ):
+        add(f"what is told of {text(detail)}", own, trigger=trigger, ended=None, detail=detail)
+
+    redacted = "DESIGN section 6: a route's redact edits the delivery's body only, by splicing the bytes"
+    x = '"[redacted]"'
+    secret = '{"card": 4111,"x":[{"token":"t","route":"r"}],"1":1.0}'
+    for name, redact, result in (
+        ("a place", ["/outcome/result/card"], f'{{"card": {x},"x":[{{"token":"t","route":"r"}}],"1":1.0}}'),
+        ("names", ["token", "route", "callId"], f'{{"card": 4111,"x":[{{"token":{x},"route":{x}}}],"1":1.0}}'),
+        ("the whole result", ["/outcome/result"], x),
+        ("what is not there", ["/outcome/error", "/result", "name", "eventId", "cursor"], secret),
+    ):
+        given = {"trigger": "completed", "ended": {"outcome": "completed", "reason": None, "result": result}}
+        add(f"redacted: {name}", redacted, secret, redact=redact)
+        out = webhook({**file.vectors[-1]["in"], **given})
+        file.vectors[-1]["out"] = {"text": out}
+
     over = "DESIGN section 6: a larger outcome is sent as {truncated, bytes, taskId?, cursor?}"
     payload = '{"content":[{"type":"text","text":"' + "x" * 200 + '"}]}'
     given = {"payload": payload}
@@ -274,7 +312,7 @@ def acknowledgements() -> RuleFile:
     add("two routes in order", sep, [["b", ["completed"]], ["a", ["failed"]]])
     add("every known trigger", sep, [["a", list(known)]])
     ignored = "DESIGN section 5: unknown plain names are accepted, never fire and are named"
-    add("one that nothing fires", ignored, [["a", ["completed", "com.example/x"]]])
+    add("one that nothing fires", ignored, [["a", ["completed", "paused"]]])
     add("each once, by first mention", ignored, [["a", ["z", "completed", "y"]], ["b", ["y", "z", "x"]]])
     add("names are compared exactly", ignored, [["a", ["Completed", "completed ", "disconnected"]]])
     kept = "DESIGN section 8: ids keep their JSON type; field report B51"

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidings_proto::config::NotificationConfig;
-use tidings_proto::firing::{self, Payload, raw_json};
+use tidings_proto::firing::{self, Detail, Payload, raw_json};
 use tidings_proto::id::RequestId;
+use tidings_proto::redact::Redaction;
+use tidings_proto::route::{asking, needs_document};
 use tidings_proto::trigger::{Outcome, Reason, Trigger};
 use tidings_proto::wire;
 use tidings_store::{CallOutcome, CallRecord, Commit, CommitError, Durability, Op, Refused, TaskTerms};
@@ -19,7 +21,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::fanout;
 use crate::notify::lock;
-use crate::plan;
+use crate::plan::{self, Fired};
 use crate::stream::{EndReply, Writer};
 
 /// `streaming` fires at most once in this many milliseconds for one call.
@@ -57,10 +59,15 @@ struct Ending {
 }
 
 impl Ending {
-    fn keep(ended: &firing::Ended<'_>) -> Self {
-        let payload = ended.payload.map(|payload| match payload {
-            Payload::Result(raw) => (false, Bytes::copy_from_slice(raw.get().as_bytes())),
-            Payload::Error(raw) => (true, Bytes::copy_from_slice(raw.get().as_bytes())),
+    /// Keeps an end without what the operator redacts: as the outcome's event and every webhook tell it.
+    fn keep(ended: &firing::Ended<'_>, redact: &Redaction) -> Self {
+        let payload = ended.payload.map(|payload| {
+            let (is_error, name, raw) = match payload {
+                Payload::Result(raw) => (false, "result", raw),
+                Payload::Error(raw) => (true, "error", raw),
+            };
+            let text = redact.apply_below(&[name], raw.get(), &[]);
+            (is_error, Bytes::copy_from_slice(text.as_bytes()))
         });
         Self { outcome: ended.outcome, reason: ended.reason, payload }
     }
@@ -111,20 +118,29 @@ impl CallInner {
     }
 
     pub(super) fn lists(&self, trigger: &Trigger) -> bool {
-        self.config.routes.iter().any(|route| route.triggers.contains(trigger))
+        self.config.triggers().any(|listed| listed == trigger)
+    }
+
+    /// Whether a route asks for a firing about `document`.
+    fn asks(&self, trigger: &Trigger, document: Option<&str>) -> bool {
+        self.lists(trigger) && !asking(&self.config, trigger, document).is_empty()
     }
 
     pub(super) fn emit(&self, kind: &str, payload: &[u8]) -> Result<u64> {
         self.running()?;
+        let payload = &*self.core.options.redact.apply_bytes(payload);
+        let document = needs_document(&self.config, &Trigger::Streaming).then(|| firing::event_document(kind, payload));
         let now = self.core.timeline.now();
         let last = self.streamed_at.load(Ordering::Relaxed);
-        let fires = self.lists(&Trigger::Streaming)
+        // What no route asks for must not use up the second.
+        let fires = self.asks(&Trigger::Streaming, document.as_deref())
             && now.saturating_sub(last) >= STREAMING_EVERY_MS
             && self.streamed_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         let emitted = if fires {
-            self.writer.append_with(kind, payload, |seq| self.ops_of(&Trigger::Streaming, seq))
+            let fired = Fired { document: document.as_deref(), ..Fired::bare(&Trigger::Streaming) };
+            self.writer.append_with(kind, payload, |seq| self.ops_of(&fired, seq))
         } else {
-            self.writer.append(kind, payload, None)
+            self.writer.append_with(kind, payload, |_| Vec::new())
         };
         if fires && emitted.is_err() {
             self.streamed_at.store(last, Ordering::Relaxed); // nothing fired
@@ -132,10 +148,23 @@ impl CallInner {
         emitted
     }
 
-    fn plan(&self, trigger: &Trigger, ended: Option<firing::Ended<'_>>, seq: u64) -> Result<plan::Plan> {
+    /// Fires a vendor's trigger: its event, and the deliveries to those who ask.
+    pub(super) fn fire(&self, name: &str, payload: &[u8]) -> Result<u64> {
+        self.running()?;
+        let payload = &*self.core.options.redact.apply_bytes(payload);
+        let raw = raw_json(payload)
+            .filter(|raw| raw.get().starts_with('{'))
+            .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "payload: must be the JSON text of an object"))?;
+        let trigger = Trigger::Other(name.to_owned());
+        let fired = Fired { detail: Some(Detail::Payload(raw)), document: Some(raw.get()), ..Fired::bare(&trigger) };
+        self.writer.append_with(name, payload, |seq| self.ops_of(&fired, seq))
+    }
+
+    fn plan(&self, fired: &Fired<'_>, seq: u64) -> Result<plan::Plan> {
         let cursor = self.writer.cursor_after(seq);
         let task = *lock(&self.task);
-        plan::plan(&self.core, &self.record, &self.config, task, trigger, ended, Some((seq, &cursor)))
+        let fired = Fired { place: Some((seq, &cursor)), ..*fired };
+        plan::plan(&self.core, &self.record, &self.config, task, &fired)
     }
 
     /// The row as it is by now, for who ends the call without its writer.
@@ -157,9 +186,9 @@ impl CallInner {
     }
 
     /// The deliveries of a trigger of the running call.
-    pub(super) fn ops_of(&self, trigger: &Trigger, seq: u64) -> Vec<Op> {
-        self.plan(trigger, None, seq).map(|plan| plan.ops).unwrap_or_else(|error| {
-            tracing::error!(call = %self.record.id, %trigger, %error, "a firing is lost");
+    pub(super) fn ops_of(&self, fired: &Fired<'_>, seq: u64) -> Vec<Op> {
+        self.plan(fired, seq).map(|plan| plan.ops).unwrap_or_else(|error| {
+            tracing::error!(call = %self.record.id, trigger = %fired.trigger, %error, "a firing is lost");
             Vec::new()
         })
     }
@@ -182,9 +211,10 @@ impl CallInner {
         if self.ending.swap(true, Ordering::SeqCst) {
             return false;
         }
+        let ending = Ending::keep(ending, &self.core.options.redact);
         // A writer that the store refused cannot carry the outcome: it is then committed beside it.
-        let handed = self.writer.owned.seal().ok().map(|seq| self.commit_end(ending, seq));
-        let (call, ending) = (Arc::clone(self), Ending::keep(ending));
+        let handed = self.writer.owned.seal().ok().map(|seq| self.commit_end(&ending.view(), seq));
+        let call = Arc::clone(self);
         self.core.spawn(async move { call.finish(&ending, handed).await });
         true
     }
@@ -197,7 +227,9 @@ impl CallInner {
         let payload = Some(event.clone());
         let mut ops = vec![Op::EndCall { id: self.record.id, outcome: row, at: self.core.timeline.now(), payload }];
         let mut undelivered = None;
-        match self.plan(&ending.outcome.trigger(), Some(*ending), seq) {
+        let trigger = ending.outcome.trigger();
+        let document = core::str::from_utf8(&event).ok();
+        match self.plan(&Fired { ended: Some(*ending), document, ..Fired::bare(&trigger) }, seq) {
             Ok(plan) => {
                 ops.extend(plan.ops);
                 undelivered = plan.undelivered;
@@ -220,7 +252,8 @@ impl CallInner {
             return self.conclude(ended);
         }
         // The store did not take it in time, or the hub closes. The result must not wait for it.
-        let undelivered = plan::not_stored(&self.config, &ending.outcome.trigger());
+        let document = plan::outcome_event(&ending.view());
+        let undelivered = plan::not_stored(&self.config, &ending.outcome.trigger(), &document);
         self.conclude(Ended {
             outcome: ending.outcome,
             reason: ending.reason.map(|reason| reason.as_str().to_owned()),

@@ -3,12 +3,14 @@
 mod detach;
 mod inner;
 mod others;
+mod triggers;
 
 pub use detach::DetachLimits;
 pub(crate) use inner::CallInner;
 pub(crate) use others::{
     any, cancel_by_id, cancel_call, end_lost, end_timed_out, look, look_at, settle_all, shut_down,
 };
+pub(crate) use triggers::{fire_due_timers, tell_due_aggregates};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +21,11 @@ use tidings_proto::firing::{self, Payload};
 use tidings_proto::id::RequestId;
 use tidings_proto::route::OutletName;
 use tidings_proto::stream::StreamId;
-use tidings_proto::trigger::{Outcome, Reason, Trigger, classify_result};
+use tidings_proto::trigger::{Outcome, Reason, Trigger, check_fire, classify_result};
 use tidings_proto::wire;
-use tidings_store::{CallId, CallRecord, Claimed, Commit, Durability, Op, StreamKey, TaskTerms, TimerKind};
+use tidings_store::{
+    CallId, CallRecord, Claimed, Commit, CommitError, Durability, Op, Refused, StreamKey, TaskTerms, TimerKind,
+};
 
 use crate::checks::Checks;
 use crate::core::Core;
@@ -29,7 +33,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
 use crate::options::Options;
 use crate::owned::Owned;
-use crate::plan;
+use crate::plan::{self, Fired};
 use crate::policy;
 use crate::stream::Writer;
 use crate::target::Target;
@@ -105,7 +109,7 @@ pub(crate) fn read_config(options: &Options, begin: &BeginCall<'_>) -> Result<No
     let checks = Checks { options, open: begin.open, has_peer: begin.peer.is_some() };
     match begin.config {
         Some(text) => NotificationConfig::parse(text, &limits, &checks).map_err(Error::config),
-        None => Ok(NotificationConfig { routes: Vec::new(), timeout_ms: None }),
+        None => Ok(NotificationConfig::default()),
     }
 }
 
@@ -156,6 +160,7 @@ impl Call {
             let due = now.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));
             ops.push(Op::SetTimer { call: id, kind: TimerKind::Timeout, due });
         }
+        ops.extend(triggers::begin_ops(&core, &record, &config, now)?);
         let claimed = Claimed { stream, epoch: 1, claim: 1, next_seq: 0 };
         let owned = Arc::new(Owned::new(key, core.worker, claimed, true));
         let writer = Writer { core: Arc::clone(&core), owned };
@@ -171,7 +176,12 @@ impl Call {
         }
         // On the background thread, so that a caller who gives up waiting leaves no row behind that nobody ends.
         let begun = core.spawn(async move {
-            inner.core.commit(Commit::new(Durability::Disk, ops)).await?;
+            match inner.core.committer.submit(Commit::new(Durability::Disk, ops)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(CommitError::Refused(Refused::Full))) => return Err(triggers::group_full(&inner)),
+                Ok(Err(error)) => return Err(error.into()),
+                Err(_) => return Err(Error::closed("hub")),
+            }
             inner.set_begun();
             if inner.core.is_closed() {
                 inner.start_end(&bare(Outcome::Failed, Some(Reason::Shutdown)));
@@ -225,8 +235,16 @@ impl Call {
         if !inner.lists(&Trigger::Disconnected) {
             return Ok(());
         }
-        let ops = |seq| inner.ops_of(&Trigger::Disconnected, seq);
+        let ops = |seq| inner.ops_of(&Fired::bare(&Trigger::Disconnected), seq);
         inner.writer.append_with(wire::tidings::EVENT_DISCONNECTED, b"{}", ops).map(drop)
+    }
+
+    /// Fires a vendor's trigger, `name` (`com.example/done`, see [`is_vendor_name`](tidings_proto::trigger::is_vendor_name)), with the JSON text of an object:
+    /// appends it as an event of that type and tells the routes that ask for it. Returns the event's number at once. An
+    /// error of code `ended` once the call has ended.
+    pub fn fire(&self, name: &str, payload: &[u8]) -> Result<u64> {
+        check_fire(name, payload).map_err(|fault| Error::new(ErrorCode::InvalidArgument, fault.to_string()))?;
+        self.inner.fire(name, payload)
     }
 
     /// The tool returned this result (raw JSON text): `completed`, or `failed` where it says `isError`, or where it is no

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::fanout;
 use crate::notify::lock;
-use crate::plan;
+use crate::plan::{self, Fired};
 use crate::stream::new_event;
 
 /// Whether calls run in this process.
@@ -89,8 +89,7 @@ pub(crate) async fn end_lost(core: &Arc<Core>, now: StoreMillis, limit: u32) -> 
 pub(crate) async fn end_timed_out(core: &Arc<Core>, now: StoreMillis, limit: u32) -> usize {
     let Ok(due) = core.store.due_timers(now, limit) else { return 0 };
     let mut ended = 0;
-    for timer in due {
-        let TimerKind::Timeout = timer.kind;
+    for timer in due.into_iter().filter(|timer| timer.kind == TimerKind::Timeout) {
         let ending = bare(Outcome::Timeout, None);
         let local = lock(&core.calls).get(&timer.call).and_then(Weak::upgrade);
         if let Some(call) = local {
@@ -148,13 +147,24 @@ pub(crate) async fn end_record(
     let task = record.task.as_ref().map(|task| task.terms);
     let mut undelivered = None;
     match plan::stored_config(record) {
-        Ok(config) => match plan::plan(core, record, &config, task, &ended.outcome.trigger(), Some(*ended), None) {
-            Ok(plan) => {
-                ops.extend(plan.ops);
-                undelivered = plan.undelivered;
+        Ok(config) => {
+            let (trigger, document) = (ended.outcome.trigger(), std::str::from_utf8(&event).ok());
+            match plan::plan(
+                core,
+                record,
+                &config,
+                task,
+                &Fired { ended: Some(*ended), document, ..Fired::bare(&trigger) },
+            ) {
+                Ok(plan) => {
+                    ops.extend(plan.ops);
+                    undelivered = plan.undelivered;
+                }
+                Err(error) => {
+                    tracing::error!(call = %record.id, %error, "the outcome is recorded without its deliveries")
+                }
             }
-            Err(error) => tracing::error!(call = %record.id, %error, "the outcome is recorded without its deliveries"),
-        },
+        }
         Err(faults) => tracing::error!(call = %record.id, %faults, "the stored config cannot be read"),
     }
     ops.extend(fanout::ended_op(core, record));
@@ -180,7 +190,7 @@ pub(crate) async fn end_record(
     done
 }
 
-async fn submit(core: &Core, ops: Vec<Op>) -> std::result::Result<Vec<Done>, CommitError> {
+pub(super) async fn submit(core: &Core, ops: Vec<Op>) -> std::result::Result<Vec<Done>, CommitError> {
     let gone = || StoreError::new(StoreErrorKind::Closed, "the hub is closed").into();
     core.committer.submit(Commit::new(Durability::Disk, ops)).await.unwrap_or_else(|_| Err(gone()))
 }

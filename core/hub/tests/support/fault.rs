@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer, Durability,
-    EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo,
-    StreamKey, Subject,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
+    DueTimer, Durability, EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Store, StoreError,
+    StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 use super::{HANG, TestClock};
@@ -266,6 +266,10 @@ impl Store for FaultStore {
 
     fn due_timers(&self, now: i64, limit: u32) -> Result<Vec<DueTimer>> {
         self.inner.due_timers(now, limit)
+    }
+
+    fn due_aggregates(&self, now: i64, limit: u32) -> Result<Vec<DueAggregate>> {
+        self.inner.due_aggregates(now, limit)
     }
 
     fn next_due(&self) -> Result<Option<i64>> {

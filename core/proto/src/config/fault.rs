@@ -49,6 +49,18 @@ pub mod rule {
     pub const DENIED: &str = "denied";
     /// The server requires a secret.
     pub const SECRET_REQUIRED: &str = "secret_required";
+    /// A member that its object may not have.
+    pub const UNKNOWN_MEMBER: &str = "unknown_member";
+    /// A text is no JSON Pointer (RFC 6901).
+    pub const POINTER: &str = "pointer";
+    /// A condition's operand is none that its operator compares with.
+    pub const OPERAND: &str = "operand";
+    /// A group trigger has not exactly one of `all`, `any`, `count`.
+    pub const GROUP_RULE: &str = "group_rule";
+    /// A group trigger waits for something that is no outcome of a call.
+    pub const OUTCOME: &str = "outcome";
+    /// The group has as many calls as it may have.
+    pub const GROUP_FULL: &str = "group_full";
     /// A known member that this version does not serve.
     pub const NOT_YET_SUPPORTED: &str = "not_yet_supported";
 }
@@ -91,6 +103,13 @@ impl Faults {
         if self.listed.len() < Self::MAX_LISTED {
             self.listed.push(Fault { path: path.into(), rule, message: message.into() });
         }
+    }
+
+    /// The one fault of a config that is well made and cannot be accepted now.
+    pub fn at(path: &str, rule: &'static str, message: impl Into<String>) -> Self {
+        let mut faults = Self::default();
+        faults.push(path, rule, message);
+        faults
     }
 
     /// The one fault of a config as a whole.

@@ -1,5 +1,7 @@
 //! Limits on a config.
 
+use crate::group::{MAX_GROUP_CALLS, MAX_GROUP_MS};
+
 /// What the operator allows a config to hold. The defaults are those of the design, section 5, and of the config's
 /// JSON Schema; lengths of text count Unicode characters, as in JSON Schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,11 +14,23 @@ pub struct ConfigLimits {
     pub max_routes: usize,
     /// Triggers in a route.
     pub max_triggers: usize,
+    /// Conditions of a trigger.
+    pub max_conditions: usize,
+    /// Characters in a JSON Pointer or another entry of `redact`.
+    pub max_pointer_chars: usize,
+    /// Entries of a route's `redact`.
+    pub max_redacted: usize,
+    /// The least `everyMs`, in milliseconds.
+    pub min_every_ms: u64,
+    /// The greatest `all` and `count` of a group trigger, and the most calls of a group.
+    pub max_group_calls: u64,
+    /// The greatest `deadlineMs` of a group trigger, and how long one without it waits, in milliseconds.
+    pub max_group_ms: u64,
     /// Static headers of a route.
     pub max_headers: usize,
     /// Characters in an endpoint.
     pub max_endpoint_chars: usize,
-    /// Characters in a `fifoKey`.
+    /// Characters in a `fifoKey`, and in a group's name.
     pub max_key_chars: usize,
     /// The least `deadlineMs`, in milliseconds.
     pub min_deadline_ms: u64,
@@ -36,6 +50,12 @@ impl Default for ConfigLimits {
             max_depth: 16,
             max_routes: 8,
             max_triggers: 16,
+            max_conditions: 16,
+            max_pointer_chars: 512,
+            max_redacted: 32,
+            min_every_ms: 10_000,
+            max_group_calls: MAX_GROUP_CALLS,
+            max_group_ms: MAX_GROUP_MS,
             max_headers: 16,
             max_endpoint_chars: 2048,
             max_key_chars: 128,
@@ -55,6 +75,12 @@ impl ConfigLimits {
             max_depth: usize::MAX,
             max_routes: usize::MAX,
             max_triggers: usize::MAX,
+            max_conditions: usize::MAX,
+            max_pointer_chars: usize::MAX,
+            max_redacted: usize::MAX,
+            min_every_ms: 0,
+            max_group_calls: u64::MAX,
+            max_group_ms: u64::MAX,
             max_headers: usize::MAX,
             max_endpoint_chars: usize::MAX,
             max_key_chars: usize::MAX,

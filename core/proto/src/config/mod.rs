@@ -9,11 +9,14 @@ mod limits;
 mod parse;
 mod read;
 mod sensitive;
+mod triggers;
+mod wanted;
 
 pub use checks::{AcceptStored, ConfigChecks, Violation};
 pub use fault::{Fault, Faults, rule};
 pub use limits::ConfigLimits;
 pub use sensitive::Sensitive;
+pub use wanted::Wanted;
 
 use core::fmt;
 
@@ -22,13 +25,15 @@ use crate::json;
 use crate::trigger::Trigger;
 
 /// An accepted config.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NotificationConfig {
     /// At least one route, in the client's order of preference; their ids differ.
     pub routes: Vec<Route>,
     /// Milliseconds after which the client wants the call ended; may only lower the server's own limit, see
     /// [`crate::call::effective_timeout`].
     pub timeout_ms: Option<u64>,
+    /// The group of calls to which this one counts.
+    pub group: Option<String>,
 }
 
 /// One place to tell. Its `Debug` shows neither the secret, nor header values, nor the endpoint beyond its host.
@@ -46,7 +51,7 @@ pub struct Route {
     /// The signal that a route of type `signal` rings with, and no other route has.
     pub signal: Option<Doorbell>,
     /// At least one trigger, as listed.
-    pub triggers: Vec<Trigger>,
+    pub triggers: Vec<Wanted>,
     /// The signing secret as the client wrote it (`whsec_…`).
     pub secret: Option<Sensitive>,
     /// Static headers in the client's order; names differ also without regard to case.
@@ -55,6 +60,9 @@ pub struct Route {
     pub deadline_ms: Option<u64>,
     /// Deliveries with the same key go out in order.
     pub fifo_key: Option<String>,
+    /// What is taken out of the bodies for this route: JSON Pointers into `data`, and names of members at every depth,
+    /// see [`Redaction`](crate::redact::Redaction).
+    pub redact: Vec<String>,
 }
 
 impl NotificationConfig {
@@ -86,6 +94,7 @@ impl NotificationConfig {
         }
         out.push(']');
         push_millis(&mut out, "timeoutMs", self.timeout_ms);
+        push_text(&mut out, "group", self.group.as_deref());
         out.push('}');
         out
     }
@@ -95,11 +104,16 @@ impl NotificationConfig {
         self.routes.iter().map(|route| route.id.as_str())
     }
 
+    /// Every trigger that a route lists, in order, as often as it is listed.
+    pub fn triggers(&self) -> impl Iterator<Item = &Trigger> {
+        self.routes.iter().flat_map(|route| &route.triggers).map(|wanted| &wanted.trigger)
+    }
+
     /// The listed trigger names that nothing fires, each once, in the order of their first mention. SEP-992 leaves
     /// trigger types extensible, so they are accepted, and the acknowledgement names them.
     pub fn ignored_triggers(&self) -> Vec<&str> {
         let mut ignored: Vec<&str> = Vec::new();
-        for trigger in self.routes.iter().flat_map(|route| &route.triggers) {
+        for trigger in self.triggers() {
             if !trigger.is_known() && !ignored.contains(&trigger.name()) {
                 ignored.push(trigger.name());
             }
@@ -109,6 +123,11 @@ impl NotificationConfig {
 }
 
 impl Route {
+    /// Whether the route lists the trigger, under whatever conditions.
+    pub fn lists(&self, trigger: &Trigger) -> bool {
+        self.triggers.iter().any(|wanted| wanted.trigger == *trigger)
+    }
+
     fn push_json(&self, out: &mut String) {
         out.push('{');
         push_text(out, "id", Some(&self.id));
@@ -117,7 +136,14 @@ impl Route {
         push_text(out, PEER, self.peer.as_deref());
         push_text(out, "signal", self.signal.map(|signal| signal.to_string()).as_deref());
         json::push_name(out, "triggers");
-        json::push_strings(out, self.triggers.iter().map(Trigger::name));
+        out.push('[');
+        for (index, wanted) in self.triggers.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            wanted.push_json(out);
+        }
+        out.push(']');
         push_text(out, "secret", self.secret.as_ref().map(Sensitive::expose));
         if !self.headers.is_empty() {
             json::push_name(out, "headers");
@@ -129,6 +155,10 @@ impl Route {
         }
         push_millis(out, "deadlineMs", self.deadline_ms);
         push_text(out, "fifoKey", self.fifo_key.as_deref());
+        if !self.redact.is_empty() {
+            json::push_name(out, "redact");
+            json::push_strings(out, &self.redact);
+        }
         out.push('}');
     }
 }
@@ -163,6 +193,7 @@ impl fmt::Debug for Route {
             .field("headers", &self.headers)
             .field("deadline_ms", &self.deadline_ms)
             .field("fifo_key", &self.fifo_key)
+            .field("redact", &self.redact)
             .finish()
     }
 }

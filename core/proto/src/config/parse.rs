@@ -6,14 +6,13 @@ use super::limits::ConfigLimits;
 use super::read::{Node, Object, Reader, member_path, quoted};
 use super::{NotificationConfig, PEER, Route, Sensitive};
 use crate::doorbell::Doorbell;
+use crate::firing::KEPT;
 use crate::json;
-use crate::trigger::Trigger;
+use crate::redact::Redaction;
 use crate::wire::sep992::{NOTIFICATION_CONFIG, ROUTE_SIGNAL, ROUTE_WEBHOOK};
 
 /// Known members that this version refuses rather than ignores, so that nobody relies on what does not happen.
-const NOT_YET_OF_CONFIG: [&str; 1] = ["group"];
-const NOT_YET_OF_ROUTE: [&str; 3] = ["batch", "redact", "publicKey"];
-const NOT_YET_OF_TRIGGER: [&str; 5] = ["when", "elapsedMs", "everyMs", "group", "on"];
+const NOT_YET_OF_ROUTE: [&str; 2] = ["batch", "publicKey"];
 
 const MAX_ID_CHARS: usize = 128;
 
@@ -52,9 +51,9 @@ fn bounded_json<'a>(raw: &'a [u8], limits: &ConfigLimits) -> Result<&'a str, Fau
     Ok(text)
 }
 
-struct Rules<'c> {
-    reader: Reader,
-    limits: &'c ConfigLimits,
+pub(super) struct Rules<'c> {
+    pub(super) reader: Reader,
+    pub(super) limits: &'c ConfigLimits,
     checks: &'c dyn ConfigChecks,
 }
 
@@ -64,8 +63,8 @@ impl Rules<'_> {
         let object = self.reader.object(node)?;
         let routes = self.routes(&object);
         let timeout_ms = object.get("timeoutMs").and_then(|node| self.reader.integer(&node, 1));
-        self.refuse_not_yet(&object, &NOT_YET_OF_CONFIG);
-        Some(NotificationConfig { routes: routes?, timeout_ms })
+        let group = object.get("group").and_then(|node| self.reader.short_text(&node, self.limits.max_key_chars));
+        Some(NotificationConfig { routes: routes?, timeout_ms, group })
     }
 
     fn routes(&mut self, object: &Object<'_>) -> Option<Vec<Route>> {
@@ -92,6 +91,7 @@ impl Rules<'_> {
         let deadline_ms =
             object.get("deadlineMs").and_then(|node| self.reader.integer(&node, self.limits.min_deadline_ms));
         let fifo_key = object.get("fifoKey").and_then(|node| self.reader.short_text(&node, self.limits.max_key_chars));
+        let redact = self.redact(&object);
         self.refuse_not_yet(&object, &NOT_YET_OF_ROUTE);
         let peer = if self.limits.stored { object.get(PEER).and_then(|node| self.reader.text(&node)) } else { None };
         Some(Route {
@@ -105,6 +105,7 @@ impl Rules<'_> {
             headers,
             deadline_ms,
             fifo_key,
+            redact,
         })
     }
 
@@ -191,33 +192,23 @@ impl Rules<'_> {
         signal
     }
 
-    fn triggers(&mut self, object: &Object<'_>) -> Option<Vec<Trigger>> {
-        let node = self.reader.required(object, "triggers")?;
-        let nodes = self.reader.list(&node, "trigger", self.limits.max_triggers)?;
-        Some(nodes.iter().filter_map(|node| self.trigger(node)).collect())
-    }
-
-    fn trigger(&mut self, node: &Node<'_>) -> Option<Trigger> {
-        if json::Kind::of(node.value.get()) == Some(json::Kind::Object) {
-            self.object_trigger(node);
-            return None;
-        }
-        self.reader.text(node).map(|name| Trigger::from_name(&name))
-    }
-
-    /// Conditions, times and aggregates: SEP-992's future work.
-    fn object_trigger(&mut self, node: &Node<'_>) {
-        let Some(object) = self.reader.object(node) else { return };
-        match NOT_YET_OF_TRIGGER.into_iter().find_map(|name| object.get(name)) {
-            Some(member) => {
-                let message = format!("a trigger object with {} is not yet supported", member.name);
-                self.reader.fault(&member, rule::NOT_YET_SUPPORTED, message);
+    /// Members of the body's `data` that a receiver needs to know what it has before it, and Tidings to send it on.
+    fn redact(&mut self, object: &Object<'_>) -> Vec<String> {
+        let Some(node) = object.get("redact") else { return Vec::new() };
+        let Some(nodes) = self.reader.list_from(&node, "redact entry", 0, self.limits.max_redacted) else {
+            return Vec::new();
+        };
+        let mut redact = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Some(entry) = self.reader.short_text(&node, self.limits.max_pointer_chars) else { continue };
+            if let Err((_, fault)) = Redaction::parse([&entry]) {
+                self.reader.fault(&node, rule::POINTER, format!("a redact entry {fault}"));
+            } else if KEPT.iter().any(|name| entry.strip_prefix('/') == Some(name)) {
+                self.reader.fault(&node, rule::NOT_ALLOWED, format!("{entry} of a body is never redacted"));
             }
-            None => {
-                let message = "a trigger object needs one of on, elapsedMs, everyMs, group";
-                self.reader.fault(node, rule::MISSING, message);
-            }
+            redact.push(entry);
         }
+        redact
     }
 
     fn secret(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<Sensitive> {

@@ -90,12 +90,23 @@ impl Reader {
 
     /// A list of 1 to `max` elements, each called `element` in messages. A longer list is one fault.
     pub(super) fn list<'a>(&mut self, node: &Node<'a>, element: &'static str, max: usize) -> Option<Vec<Node<'a>>> {
+        self.list_from(node, element, 1, max)
+    }
+
+    /// A list of `min` (none or one) to `max` elements.
+    pub(super) fn list_from<'a>(
+        &mut self,
+        node: &Node<'a>,
+        element: &'static str,
+        min: usize,
+        max: usize,
+    ) -> Option<Vec<Node<'a>>> {
         self.expect(node, Kind::Array)?;
         let Ok((kept, count)) = json::elements(node.value, max) else {
             self.malformed(node);
             return None;
         };
-        if count == 0 {
+        if count < min {
             self.fault(node, rule::EMPTY, format!("{} must have at least one element", node.name));
             return None;
         }
@@ -131,23 +142,31 @@ impl Reader {
 
     /// An integer of at least `min`. As in JSON Schema, `1000.0` and `1e3` are integers.
     pub(super) fn integer(&mut self, node: &Node<'_>, min: u64) -> Option<u64> {
+        self.integer_within(node, min, MAX_INTEGER)
+    }
+
+    /// An integer from `min` to `max`.
+    pub(super) fn integer_within(&mut self, node: &Node<'_>, min: u64, max: u64) -> Option<u64> {
         self.expect(node, Kind::Number)?;
         match integer(node.value.get()) {
             Integer::Value(value) if value < min => self.too_small(node, min),
+            Integer::Value(value) if value > max => self.too_big(node, max),
             Integer::Value(value) => return Some(value),
             Integer::Negative => self.too_small(node, min),
             Integer::Fraction => {
                 self.fault(node, rule::WRONG_TYPE, format!("{} must be an integer", node.name));
             }
-            Integer::TooBig => {
-                self.fault(node, rule::TOO_BIG, format!("{} must be at most {MAX_INTEGER}", node.name));
-            }
+            Integer::TooBig => self.too_big(node, max),
         }
         None
     }
 
     fn too_small(&mut self, node: &Node<'_>, min: u64) {
         self.fault(node, rule::TOO_SMALL, format!("{} must be at least {min}", node.name));
+    }
+
+    fn too_big(&mut self, node: &Node<'_>, max: u64) {
+        self.fault(node, rule::TOO_BIG, format!("{} must be at most {max}", node.name));
     }
 
     fn malformed(&mut self, node: &Node<'_>) {

@@ -1,4 +1,7 @@
 use super::*;
+use crate::condition::{Condition, Operator, Test};
+use crate::group::{Aggregate, Rule};
+use crate::trigger::Outcome;
 use proptest::prelude::*;
 
 /// Stands for the operator's checks; what it refuses is told by the value itself.
@@ -76,7 +79,7 @@ fn the_example_of_sep_992_is_accepted_as_it_stands() {
     let route = &config.routes[0];
     assert_eq!(route.kind, "webhook");
     assert_eq!(route.endpoint.as_deref(), Some("https://example.com/notifications"));
-    assert_eq!(route.triggers, [Trigger::Completed, Trigger::Failed]);
+    assert_eq!(route.triggers, [Trigger::Completed.into(), Trigger::Failed.into()]);
     assert!(route.secret.is_none() && route.headers.is_empty());
     assert!(route.deadline_ms.is_none() && route.fifo_key.is_none());
     assert!(config.ignored_triggers().is_empty());
@@ -100,7 +103,7 @@ fn everything_that_is_served_is_read() {
     let headers: Vec<_> = route.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
     assert_eq!(headers, [("X-B", "2"), ("X-A", "1")]);
     assert_eq!((route.deadline_ms, route.fifo_key.as_deref()), (Some(1000), Some("k")));
-    assert_eq!(config.routes[1].triggers, [Trigger::Streaming, Trigger::Disconnected]);
+    assert_eq!(config.routes[1].triggers, [Trigger::Streaming.into(), Trigger::Disconnected.into()]);
     assert_eq!(config.routes[2].endpoint, None);
 }
 
@@ -111,7 +114,8 @@ fn unknown_triggers_are_kept_and_named_once() {
                       {"id":"b","type":"message","triggers":["Completed","com.example/x"]}]}"#,
     )
     .unwrap();
-    assert_eq!(config.ignored_triggers(), ["paused", "com.example/x", "Completed"]);
+    // The tool may fire a vendor's.
+    assert_eq!(config.ignored_triggers(), ["paused", "Completed"]);
     assert_eq!(config.routes[0].triggers.len(), 4);
 }
 
@@ -274,23 +278,132 @@ fn numbers_and_keys_have_their_bounds() {
 #[test]
 fn what_comes_later_is_refused_by_name() {
     assert_faults(
-        r#"{"group":"g","routes":[{"id":"a","type":"webhook","endpoint":"https://h","batch":{},"redact":[],
-            "publicKey":{},"triggers":["completed",{"on":"completed","when":[]},{"elapsedMs":1},{"everyMs":10000},
-            {"group":"g","all":2},{"on":"failed"},{"x":1}]}]}"#,
-        &[
-            ("/routes/0/triggers/1/when", "not_yet_supported"),
-            ("/routes/0/triggers/2/elapsedMs", "not_yet_supported"),
-            ("/routes/0/triggers/3/everyMs", "not_yet_supported"),
-            ("/routes/0/triggers/4/group", "not_yet_supported"),
-            ("/routes/0/triggers/5/on", "not_yet_supported"),
-            ("/routes/0/triggers/6", "missing"),
-            ("/routes/0/batch", "not_yet_supported"),
-            ("/routes/0/redact", "not_yet_supported"),
-            ("/routes/0/publicKey", "not_yet_supported"),
-            ("/group", "not_yet_supported"),
-        ],
+        &webhook(r#","batch":{},"publicKey":{}"#),
+        &[("/routes/0/batch", "not_yet_supported"), ("/routes/0/publicKey", "not_yet_supported")],
     );
     assert_eq!(parse(&webhook(r#","batch":{}"#)).unwrap_err().listed()[0].message, "batch is not yet supported");
+}
+
+/// A config whose one route lists these triggers.
+fn listing(triggers: &str) -> String {
+    webhook("").replace("\"completed\"", triggers)
+}
+
+#[test]
+fn triggers_may_be_objects() {
+    let config = parse(
+        &listing(
+            r#"{"on":"failed"},{"on":"com.example/x","when":[{"path":"/a~1b/0","ge":1.0},{"exists":false,"path":""}]},
+           {"elapsedMs":1},{"everyMs":1e4},{"group":"g","all":64,"on":"completed"},{"group":"","any":true},
+           {"group":"g","count":1,"deadlineMs":86400000}"#,
+        )
+        .replacen('{', r#"{"group":"g","#, 1),
+    )
+    .unwrap();
+    assert_eq!(config.group.as_deref(), Some("g"));
+    let triggers: Vec<_> = config.triggers().collect();
+    assert_eq!(
+        triggers[..4],
+        [&Trigger::Failed, &Trigger::from_name("com.example/x"), &Trigger::Elapsed(1), &Trigger::Every(10_000)]
+    );
+    let aggregates: Vec<_> = triggers[4..]
+        .iter()
+        .map(|trigger| match trigger {
+            Trigger::Group(aggregate) => aggregate.to_json(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        aggregates,
+        [
+            r#"{"group":"g","on":"completed","all":64}"#,
+            r#"{"group":"","any":true}"#,
+            r#"{"group":"g","count":1,"deadlineMs":86400000}"#,
+        ]
+    );
+    assert_eq!(config.routes[0].triggers[1].when.len(), 2);
+    assert!(config.ignored_triggers().is_empty());
+}
+
+#[test]
+fn every_fault_of_a_trigger_object_is_named() {
+    for (triggers, want) in [
+        ("{}", &[("/routes/0/triggers/0", "missing")][..]),
+        (r#"{"x":1}"#, &[("/routes/0/triggers/0", "missing")]),
+        (r#"{"when":[{"path":"","exists":true}]}"#, &[("/routes/0/triggers/0", "missing")]),
+        (r#"{"on":1}"#, &[("/routes/0/triggers/0/on", "wrong_type")]),
+        (r#"{"on":"failed","x":1}"#, &[("/routes/0/triggers/0/x", "unknown_member")]),
+        (r#"{"on":"failed","when":[]}"#, &[("/routes/0/triggers/0/when", "empty")]),
+        (r#"{"on":"failed","when":{}}"#, &[("/routes/0/triggers/0/when", "wrong_type")]),
+        (r#"{"on":"failed","when":["a"]}"#, &[("/routes/0/triggers/0/when/0", "wrong_type")]),
+        (r#"{"on":"failed","when":[{"eq":1}]}"#, &[("/routes/0/triggers/0/when/0", "missing")]),
+        (r#"{"on":"failed","when":[{"path":"/a"}]}"#, &[("/routes/0/triggers/0/when/0", "missing")]),
+        (r#"{"on":"failed","when":[{"path":"a","eq":1}]}"#, &[("/routes/0/triggers/0/when/0/path", "pointer")]),
+        (r#"{"on":"failed","when":[{"path":"/~2","eq":1}]}"#, &[("/routes/0/triggers/0/when/0/path", "pointer")]),
+        (r#"{"on":"failed","when":[{"path":1,"eq":1}]}"#, &[("/routes/0/triggers/0/when/0/path", "wrong_type")]),
+        (r#"{"on":"failed","when":[{"path":"/a","eq":1,"ne":2}]}"#, &[("/routes/0/triggers/0/when/0", "too_many")]),
+        (
+            r#"{"on":"failed","when":[{"path":"/a","eq":1,"like":2}]}"#,
+            &[("/routes/0/triggers/0/when/0/like", "unknown_member")],
+        ),
+        (
+            r#"{"on":"failed","when":[{"path":"/a","exists":1},{"path":"/a","in":1},{"path":"/a","lt":null},
+            {"path":"/a","ge":[]},{"path":"/a","prefix":1}]}"#,
+            &[
+                ("/routes/0/triggers/0/when/0/exists", "operand"),
+                ("/routes/0/triggers/0/when/1/in", "operand"),
+                ("/routes/0/triggers/0/when/2/lt", "operand"),
+                ("/routes/0/triggers/0/when/3/ge", "operand"),
+                ("/routes/0/triggers/0/when/4/prefix", "operand"),
+            ],
+        ),
+        (r#"{"elapsedMs":0}"#, &[("/routes/0/triggers/0/elapsedMs", "too_small")]),
+        (r#"{"elapsedMs":"1"}"#, &[("/routes/0/triggers/0/elapsedMs", "wrong_type")]),
+        (r#"{"elapsedMs":1,"on":"failed"}"#, &[("/routes/0/triggers/0/on", "unknown_member")]),
+        (r#"{"everyMs":9999}"#, &[("/routes/0/triggers/0/everyMs", "too_small")]),
+        (r#"{"group":"g"}"#, &[("/routes/0/triggers/0", "group_rule")]),
+        (r#"{"group":"g","all":1,"count":1}"#, &[("/routes/0/triggers/0", "group_rule")]),
+        (r#"{"group":"g","all":65}"#, &[("/routes/0/triggers/0/all", "too_big")]),
+        (r#"{"group":"g","count":0}"#, &[("/routes/0/triggers/0/count", "too_small")]),
+        (r#"{"group":"g","any":false}"#, &[("/routes/0/triggers/0/any", "wrong_type")]),
+        (r#"{"group":1,"any":true}"#, &[("/routes/0/triggers/0/group", "wrong_type")]),
+        (r#"{"group":"g","any":true,"on":"streaming"}"#, &[("/routes/0/triggers/0/on", "outcome")]),
+        (r#"{"group":"g","any":true,"deadlineMs":999}"#, &[("/routes/0/triggers/0/deadlineMs", "too_small")]),
+        (r#"{"group":"g","any":true,"deadlineMs":86400001}"#, &[("/routes/0/triggers/0/deadlineMs", "too_big")]),
+    ] {
+        assert_faults(&listing(triggers), want);
+    }
+    let condition = r#"{"path":"/a","exists":true}"#;
+    let many = |n: usize| listing(&format!(r#"{{"on":"failed","when":[{}]}}"#, vec![condition; n].join(",")));
+    assert!(parse(&many(16)).is_ok());
+    assert_faults(&many(17), &[("/routes/0/triggers/0/when", "too_many")]);
+    let path = |n: usize| listing(&format!(r#"{{"on":"failed","when":[{{"path":"/{}","eq":1}}]}}"#, "é".repeat(n)));
+    assert!(parse(&path(511)).is_ok());
+    assert_faults(&path(512), &[("/routes/0/triggers/0/when/0/path", "too_long")]);
+    assert_faults(
+        &webhook("").replacen('{', &format!(r#"{{"group":"{}","#, "g".repeat(129)), 1),
+        &[("/group", "too_long")],
+    );
+}
+
+#[test]
+fn what_to_redact_is_checked() {
+    let route = |redact: &str| webhook(&format!(r#","redact":{redact}"#));
+    assert_eq!(parse(&route(r#"["/outcome/result","token"]"#)).unwrap().routes[0].redact, ["/outcome/result", "token"]);
+    assert!(parse(&route("[]")).is_ok());
+    for (redact, want) in [
+        (r#""token""#, ("/routes/0/redact", "wrong_type")),
+        ("[1]", ("/routes/0/redact/0", "wrong_type")),
+        (r#"["a",""]"#, ("/routes/0/redact/1", "pointer")),
+        (r#"["/~"]"#, ("/routes/0/redact/0", "pointer")),
+        (r#"["/route"]"#, ("/routes/0/redact/0", "not_allowed")),
+        (r#"["/callId"]"#, ("/routes/0/redact/0", "not_allowed")),
+    ] {
+        assert_faults(&route(redact), &[want]);
+    }
+    let many = |n: usize| route(&format!("[{}]", vec![r#""a""#; n].join(",")));
+    assert!(parse(&many(32)).is_ok());
+    assert_faults(&many(33), &[("/routes/0/redact", "too_many")]);
 }
 
 #[test]
@@ -412,9 +525,32 @@ fn stored_form_is_canonical_and_reads_back() {
     assert_eq!(back.to_json(), stored);
 }
 
+fn any_trigger() -> impl Strategy<Value = Wanted> {
+    let path = "(/([a-z0-9é]|~0|~1){0,3}){0,3}".prop_map(|path| crate::pointer::Pointer::parse(&path).unwrap());
+    let operand =
+        prop_oneof![Just("[1,{}]".to_owned()), any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap())];
+    let test = prop_oneof![
+        any::<bool>().prop_map(Test::Exists),
+        operand.prop_map(|operand| Test::Compare(Operator::Ne, operand)),
+    ];
+    let condition = (path, test).prop_map(|(path, test)| Condition { path, test });
+    let named = any::<String>().prop_map(|name| Trigger::from_name(&name));
+    let rule = prop_oneof![(1..99_u64).prop_map(Rule::All), Just(Rule::Any), (1..99_u64).prop_map(Rule::Count)];
+    let aggregate =
+        (any::<String>(), proptest::option::of(Just(Outcome::Failed)), rule, proptest::option::of(1..9_u64)).prop_map(
+            |(group, on, rule, deadline_ms)| Trigger::Group(Box::new(Aggregate { group, on, rule, deadline_ms })),
+        );
+    prop_oneof![
+        (named, proptest::collection::vec(condition, 0..3)).prop_map(|(trigger, when)| Wanted { trigger, when }),
+        (1..1_u64 << 53).prop_map(|ms| Trigger::Elapsed(ms).into()),
+        (1..1_u64 << 53).prop_map(|ms| Trigger::Every(ms).into()),
+        aggregate.prop_map(Wanted::from),
+    ]
+}
+
 fn any_route() -> impl Strategy<Value = Route> {
     let text = any::<String>;
-    let triggers = proptest::collection::vec(text().prop_map(|name| Trigger::from_name(&name)), 1..4);
+    let triggers = proptest::collection::vec(any_trigger(), 1..4);
     let headers = proptest::collection::btree_map("[a-z]{1,8}", text().prop_map(Sensitive::new), 0..3);
     let options = (
         proptest::option::of(text()),
@@ -432,18 +568,9 @@ fn any_route() -> impl Strategy<Value = Route> {
             "signal" => None,
             _ => endpoint,
         };
-        Route {
-            id,
-            kind,
-            endpoint,
-            peer,
-            signal,
-            triggers,
-            secret,
-            headers: headers.into_iter().collect(),
-            deadline_ms,
-            fifo_key,
-        }
+        let (headers, redact) = (headers.into_iter().collect(), vec!["/a".to_owned(), id.replace('/', "")]);
+        let redact = redact.into_iter().filter(|entry| !entry.is_empty()).collect();
+        Route { id, kind, endpoint, peer, signal, triggers, secret, headers, deadline_ms, fifo_key, redact }
     })
 }
 
@@ -452,12 +579,13 @@ proptest! {
     fn any_accepted_config_survives_the_store(
         routes in proptest::collection::vec(any_route(), 1..4),
         timeout_ms in proptest::option::of(1..1_u64 << 53),
+        group in proptest::option::of(any::<String>()),
     ) {
         let mut ids: Vec<_> = routes.iter().map(|route| route.id.clone()).collect();
         ids.sort();
         ids.dedup();
         prop_assume!(ids.len() == routes.len());
-        let config = NotificationConfig { routes, timeout_ms };
+        let config = NotificationConfig { routes, timeout_ms, group };
         let back = NotificationConfig::parse(config.to_json().as_bytes(), &ConfigLimits::stored(), &AcceptStored);
         prop_assert_eq!(back, Ok(config));
     }

@@ -8,15 +8,22 @@ mod told;
 pub use receipt::{Receipt, disabled_json};
 pub use told::{Undelivered, UndeliveredReason, acknowledgement_json, message_frame, undelivered_json};
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use crate::id::{CallId, EventId, RequestId};
 use crate::json;
+use crate::redact::{Redaction, member_range};
 use crate::time::{UnixMillis, rfc3339};
 use crate::trigger::{Outcome, Reason, Trigger};
+use crate::wire::tidings::GROUP_UNMET;
 
 /// The default limit of a webhook body, in bytes.
 pub const DEFAULT_MAX_BODY: usize = 256 * 1024;
+
+/// Members of a body's `data` that no redaction touches: they tell the receiver what it has before it.
+pub const KEPT: [&str; 2] = ["callId", "route"];
 
 /// What a call ended with, as raw JSON text.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +50,16 @@ pub fn raw_json(bytes: &[u8]) -> Option<&RawValue> {
     json::check(core::str::from_utf8(bytes).ok()?).ok()
 }
 
+/// What conditions on `streaming` look into: `{"type", "payload"}` of the event. A payload that is no JSON is null.
+pub fn event_document(kind: &str, payload: &[u8]) -> String {
+    let mut out = String::from("{");
+    push_text(&mut out, "type", kind);
+    json::push_name(&mut out, "payload");
+    out.push_str(raw_json(payload).map_or("null", RawValue::get));
+    out.push('}');
+    out
+}
+
 /// The end of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
@@ -63,6 +80,24 @@ pub struct TaskView<'a> {
     pub status: &'a str,
 }
 
+/// What a firing of a trigger that is no outcome is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Detail<'a> {
+    /// What the tool fired a vendor's trigger with: `data.payload`.
+    Payload(&'a RawValue),
+    /// `data.elapsedMs`: how long the call has run, as the config asked.
+    Elapsed(u64),
+    /// `data.everyMs` as the config asked, and `data.count`: how many times that long the call has run.
+    Every(u64, u64),
+    /// `data.group`, see [`Aggregate::report_json`](crate::group::Aggregate::report_json).
+    Group {
+        /// Its JSON text.
+        report: &'a str,
+        /// The group came to what was asked for; else the body's `name` is `tool_call.group_unmet`.
+        met: bool,
+    },
+}
+
 /// One time a trigger came true.
 #[derive(Debug, Clone, Copy)]
 pub struct Firing<'a> {
@@ -80,6 +115,8 @@ pub struct Firing<'a> {
     pub tool: &'a str,
     /// The call's end; none for a trigger of a call that goes on (`streaming`, `io.tidings/disconnected`).
     pub ended: Option<Ended<'a>>,
+    /// What else there is to tell.
+    pub detail: Option<Detail<'a>>,
     /// The call's task, if it became one.
     pub task: Option<TaskView<'a>>,
     /// The sequence number of the event that the firing is about.
@@ -95,23 +132,29 @@ pub struct Firing<'a> {
 ///  "outcome":{"status":…,"reason"?,"result"|"error"?},"taskId"?,"taskStatus"?,"seq"?},"cursor"?}
 /// ```
 ///
+/// For a trigger of another kind `elapsedMs`, `everyMs` and `count`, `group`, or `payload` stand in the place of `outcome`.
+///
 /// Members stand in this order. `data.outcome` is left out for a trigger of a call that goes on. A call that ended
 /// without a payload (cancelled, timeout, `server_lost`) has neither `result` nor `error`.
 ///
 /// A body over the limit has `{"truncated":true,"bytes":N,"taskId"?,"cursor"?}` in the place of the value of
-/// `result` or `error`: N is that value's length in bytes, and the rest says where the whole can be had. All other
+/// `result`, `error` or `payload`: N is that value's length in bytes, and the rest says where the whole can be had. All other
 /// members stay, so that a receiver reads both forms alike.
 #[derive(Debug, Clone)]
 pub struct Body<'a> {
-    /// Up to the route's id.
+    /// Up to `data`.
+    before: String,
+    /// `data`, up to the route's id.
     head: String,
     /// From there up to the payload.
     middle: String,
     payload: Option<&'a str>,
     /// What stands for a payload that is too large.
     stand_in: String,
-    /// From the payload to the end.
+    /// From the payload to the end of `data`.
     tail: String,
+    /// From there to the end.
+    after: String,
     max_body: usize,
 }
 
@@ -119,12 +162,15 @@ impl<'a> Body<'a> {
     /// Prepares the body of `firing`, with at most `max_body` bytes where truncation can bring that about: the
     /// truncated form has only names in it, and goes out even where `max_body` is smaller still.
     pub fn new(firing: &Firing<'a>, max_body: usize) -> Self {
+        let mut before = String::from("{");
+        push_text(&mut before, "eventId", &firing.event_id.to_string());
+        match firing.detail {
+            Some(Detail::Group { met: false, .. }) => push_text(&mut before, "name", GROUP_UNMET),
+            _ => push_text(&mut before, "name", &firing.trigger.webhook_name()),
+        }
+        push_text(&mut before, "timestamp", &rfc3339(firing.at));
+        json::push_name(&mut before, "data");
         let mut head = String::from("{");
-        push_text(&mut head, "eventId", &firing.event_id.to_string());
-        push_text(&mut head, "name", &firing.trigger.webhook_name());
-        push_text(&mut head, "timestamp", &rfc3339(firing.at));
-        json::push_name(&mut head, "data");
-        head.push('{');
         push_text(&mut head, "callId", &firing.call_id.to_string());
         json::push_name(&mut head, "requestId");
         head.push_str(&firing.request_id.to_json());
@@ -147,6 +193,8 @@ impl<'a> Body<'a> {
                 payload = Some(text);
             }
             tail.push('}');
+        } else if let Some(detail) = firing.detail {
+            payload = push_detail(&mut middle, detail);
         }
         if let Some(task) = &firing.task {
             push_text(&mut tail, "taskId", task.id);
@@ -157,31 +205,71 @@ impl<'a> Body<'a> {
             tail.push_str(&seq.to_string());
         }
         tail.push('}');
+        let mut after = String::new();
         if let Some(cursor) = firing.cursor {
-            push_text(&mut tail, "cursor", cursor);
+            push_text(&mut after, "cursor", cursor);
         }
-        tail.push('}');
+        after.push('}');
         let stand_in = payload.map(|text| truncated(text.len(), firing)).unwrap_or_default();
-        Self { head, middle, payload, stand_in, tail, max_body }
+        Self { before, head, middle, payload, stand_in, tail, after, max_body }
     }
 
     /// The body for the route of this id: the bytes to sign, store and send. Only `data.route`, and for a body at the
     /// limit the truncation, differ between a firing's routes.
     pub fn for_route(&self, route_id: &str) -> Vec<u8> {
-        let mut out = String::new();
-        json::push_string(&mut out, route_id);
-        let around = self.head.len() + out.len() + self.middle.len() + self.tail.len();
-        let payload = match self.payload {
-            Some(text) if around.saturating_add(text.len()) <= self.max_body => text,
-            Some(_) => &self.stand_in,
-            None => "",
+        self.redacted_for_route(route_id, &Redaction::default())
+    }
+
+    /// The body for the route of this id without what its `redact` takes out of `data`. The members in [`KEPT`] stay.
+    pub fn redacted_for_route(&self, route_id: &str, redaction: &Redaction) -> Vec<u8> {
+        let mut id = String::new();
+        json::push_string(&mut id, route_id);
+        let whole = self.put_together(&id, self.payload.unwrap_or_default(), redaction);
+        let body = match self.payload {
+            Some(_) if whole.len() > self.max_body => self.put_together(&id, &self.stand_in, redaction),
+            _ => whole,
         };
-        let mut body = String::with_capacity(around + payload.len());
-        for part in [&self.head, &out, &self.middle, payload, &self.tail] {
-            body.push_str(part);
-        }
         body.into_bytes()
     }
+
+    fn put_together(&self, id: &str, payload: &str, redaction: &Redaction) -> String {
+        let data = [&self.head, id, &self.middle, payload, &self.tail].concat();
+        [&self.before, &*redaction.apply(&data, &KEPT), &self.after].concat()
+    }
+}
+
+/// A body that [`Body::for_route`] made, without what a route's `redact` takes out of it; `None` if it is no such body.
+pub fn redact_body<'b>(body: &'b str, redaction: &Redaction) -> Option<Cow<'b, str>> {
+    if redaction.is_empty() {
+        return Some(Cow::Borrowed(body));
+    }
+    let data = member_range(body, "data")?;
+    let inside = redaction.apply(body.get(data.clone())?, &KEPT);
+    Some(Cow::Owned([body.get(..data.start)?, &*inside, body.get(data.end..)?].concat()))
+}
+
+/// Writes what stands in the place of an outcome; a payload that may be too large is left to the caller.
+fn push_detail<'a>(out: &mut String, detail: Detail<'a>) -> Option<&'a str> {
+    let number = |out: &mut String, name: &str, value: u64| {
+        json::push_name(out, name);
+        out.push_str(&value.to_string());
+    };
+    match detail {
+        Detail::Payload(raw) => {
+            json::push_name(out, "payload");
+            return Some(raw.get());
+        }
+        Detail::Elapsed(ms) => number(out, "elapsedMs", ms),
+        Detail::Every(ms, count) => {
+            number(out, "everyMs", ms);
+            number(out, "count", count);
+        }
+        Detail::Group { report, .. } => {
+            json::push_name(out, "group");
+            out.push_str(report);
+        }
+    }
+    None
 }
 
 fn truncated(bytes: usize, firing: &Firing<'_>) -> String {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{AcceptStored, ConfigLimits, NotificationConfig};
+use crate::group::{Aggregate, Rule};
 use crate::trigger::classify_result;
 use proptest::prelude::*;
 
@@ -15,6 +16,7 @@ fn firing<'a>(trigger: &'a Trigger, request_id: &'a RequestId, ended: Option<End
         request_id,
         tool: "data_analysis",
         ended,
+        detail: None,
         task: None,
         seq: None,
         cursor: None,
@@ -233,4 +235,93 @@ fn a_message_carries_the_body_as_it_is() {
     let frame = super::message_frame(br#"{"eventId":"evt_1","data":{"n":1.0}}"#);
     let want = r#"{"jsonrpc":"2.0","method":"notifications/io.tidings/triggered","params":{"eventId":"evt_1","data":{"n":1.0}}}"#;
     assert_eq!(String::from_utf8(frame).unwrap(), want);
+}
+
+/// Each has its own members where an outcome would stand.
+#[test]
+fn what_is_no_outcome_has_its_own_members() {
+    let id = RequestId::from(7_i64);
+    let payload = raw_json(br#"{"step":1.0}"#).unwrap();
+    let vendor = Trigger::from_name("com.example/step");
+    let aggregate = Aggregate { group: "g".into(), on: None, rule: Rule::Any, deadline_ms: None };
+    let group = Trigger::Group(Box::new(aggregate));
+    for (trigger, detail, name, want) in [
+        (
+            &Trigger::Elapsed(5_000),
+            Detail::Elapsed(5_000),
+            "tool_call.elapsed",
+            r#""trigger":"elapsedMs","elapsedMs":5000}}"#,
+        ),
+        (
+            &Trigger::Every(10_000),
+            Detail::Every(10_000, 3),
+            "tool_call.every",
+            r#""trigger":"everyMs","everyMs":10000,"count":3}}"#,
+        ),
+        (
+            &vendor,
+            Detail::Payload(payload),
+            "com.example/step",
+            r#""trigger":"com.example/step","payload":{"step":1.0}}}"#,
+        ),
+        (
+            &group,
+            Detail::Group { report: r#"{"a":1}"#, met: true },
+            "tool_call.group",
+            r#""trigger":"group","group":{"a":1}}}"#,
+        ),
+        (
+            &group,
+            Detail::Group { report: "{}", met: false },
+            "tool_call.group_unmet",
+            r#""trigger":"group","group":{}}}"#,
+        ),
+    ] {
+        let firing = Firing { detail: Some(detail), ..firing(trigger, &id, None) };
+        let body = text(Body::new(&firing, DEFAULT_MAX_BODY).for_route("r"));
+        assert!(body.ends_with(want), "{body}");
+        assert!(body.contains(&format!(r#""name":"{name}""#)), "{body}");
+        let small = text(Body::new(&firing, 1).for_route("r"));
+        assert_eq!(
+            small.contains(r#""payload":{"truncated":true,"bytes":12}"#),
+            matches!(detail, Detail::Payload(_)),
+            "{small}"
+        );
+    }
+}
+
+#[test]
+fn redaction_is_of_data_only_and_leaves_what_tells_who_it_is() {
+    let id = RequestId::from(7_i64);
+    let result = raw_json(br#"{"content":[{"token":"t","n":1.0}],"name":"x"}"#).unwrap();
+    let whole = firing(&Trigger::Completed, &id, ended(Outcome::Completed, Some(Payload::Result(result))));
+    let redaction = Redaction::parse(["token", "name", "route", "/outcome/result/content/0/n", "/requestId"]).unwrap();
+    let body = Body::new(&whole, DEFAULT_MAX_BODY);
+    let out = text(body.redacted_for_route("first", &redaction));
+    assert!(
+        out.contains(r#""result":{"content":[{"token":"[redacted]","n":"[redacted]"}],"name":"[redacted]"}"#),
+        "{out}"
+    );
+    assert!(out.contains(r#""name":"tool_call.completed""#) && out.contains(r#""requestId":"[redacted]""#), "{out}");
+    assert!(out.contains(r#""route":"first""#), "{out}");
+    // The next route's body is made of the whole one, with its own redaction.
+    let first = text(body.for_route("first"));
+    assert_eq!(redact_body(&first, &redaction).unwrap(), out);
+    assert_eq!(redact_body(&first, &Redaction::default()).unwrap(), first);
+    assert_eq!(redact_body("{}", &redaction), None);
+}
+
+/// What redaction makes longer than the limit goes out truncated, and what it makes short enough goes out whole.
+#[test]
+fn the_limit_is_of_what_is_sent() {
+    let id = RequestId::from(7_i64);
+    let long = format!(r#"{{"k":"{}"}}"#, "x".repeat(1_000));
+    let many = format!("[{}]", vec![r#"{"k":0}"#; 100].join(","));
+    let redaction = Redaction::parse(["k"]).unwrap();
+    for (raw, max, whole) in [(&long, 700, true), (&long, 100, false), (&many, 1_100, false), (&many, 5_000, true)] {
+        let payload = Some(Payload::Result(raw_json(raw.as_bytes()).unwrap()));
+        let firing = firing(&Trigger::Completed, &id, ended(Outcome::Completed, payload));
+        let body = text(Body::new(&firing, max).redacted_for_route("r", &redaction));
+        assert_eq!(!body.contains("\"truncated\":true"), whole, "{max}");
+    }
 }

@@ -136,6 +136,7 @@ pub fn delivery(n: u32, route: &str) -> NewDelivery {
         route: Sealed(Bytes::copy_from_slice(route.as_bytes())),
         fallback: Sealed::default(),
         body: Bytes::from_static(b"{}"),
+        whole: Sealed::default(),
         route_at: (0, 0),
         due: NOW,
         outlet: None,

@@ -128,9 +128,41 @@ impl Calls {
         Ok(Done::Nothing)
     }
 
-    /// Forgets up to `limit` calls that ended at or before `by`. Answers how many.
-    pub(super) fn forget(&mut self, by: StoreMillis, limit: usize, undo: &mut Vec<super::Undo>) -> usize {
-        let old: Vec<_> = self.ended.iter().take_while(|(at, _)| *at <= by).take(limit).map(|(_, id)| *id).collect();
+    pub(super) fn fire_timer(
+        &mut self,
+        id: CallId,
+        kind: TimerKind,
+        due: StoreMillis,
+        next: Option<StoreMillis>,
+        undo: &mut Vec<super::Undo>,
+    ) -> Result<Done, CommitError> {
+        let mut row = self.running(id)?;
+        if row.timers.get(&kind) != Some(&due) {
+            return Err(Refused::Unknown.into());
+        }
+        match next {
+            Some(next) => row.timers.insert(kind, next),
+            None => row.timers.remove(&kind),
+        };
+        self.change(id, Some(row), undo);
+        Ok(Done::Nothing)
+    }
+
+    /// Whether the call runs.
+    pub(super) fn check_running(&self, id: CallId) -> Result<(), Refused> {
+        self.running(id).map(drop)
+    }
+
+    /// Forgets up to `limit` calls that ended at or before `by` and that nobody `needs`. Answers how many.
+    pub(super) fn forget(
+        &mut self,
+        by: StoreMillis,
+        limit: usize,
+        needs: impl Fn(CallId) -> bool,
+        undo: &mut Vec<super::Undo>,
+    ) -> usize {
+        let old = self.ended.iter().take_while(|(at, _)| *at <= by).map(|(_, id)| *id);
+        let old: Vec<_> = old.filter(|id| !needs(*id)).take(limit).collect();
         for id in &old {
             self.change(*id, None, undo);
         }

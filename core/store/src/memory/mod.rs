@@ -2,6 +2,7 @@
 
 mod calls;
 mod deliveries;
+mod groups;
 mod keys;
 mod lines;
 mod publishes;
@@ -19,13 +20,14 @@ use tidings_proto::time::{StoreMillis, UnixMillis};
 
 use self::calls::Calls;
 use self::deliveries::Deliveries;
+use self::groups::Groups;
 use self::streams::Streams;
 use self::workers::Workers;
-use crate::commit::{Commit, CommitError, Done, Op};
+use crate::commit::{Commit, CommitError, Done, Op, Refused};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::publish::Publishes;
 use crate::record::{
-    CallId, CallRecord, DeliveryState, DeliverySummary, EndpointRecord, StreamInfo, StreamKey, Subject,
+    CallId, CallRecord, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord, StreamInfo, StreamKey, Subject,
 };
 use crate::store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};
 
@@ -62,6 +64,7 @@ struct State {
     streams: Streams,
     calls: Calls,
     deliveries: Deliveries,
+    groups: Groups,
     workers: Workers,
     publishes: publishes::Log,
     sweep: trim::Sweep,
@@ -77,6 +80,7 @@ enum Undo {
     Line(lines::Undo),
     Worker(workers::Undo),
     Publish(publishes::Undo),
+    Group(groups::Undo),
 }
 
 impl State {
@@ -118,10 +122,24 @@ impl State {
             Op::BeginCall(record) => self.calls.begin(record, undo),
             Op::EndCall { id, outcome, at, payload } => {
                 self.clock.saw(*at);
-                self.calls.end(*id, outcome, *at, payload.as_ref(), undo)
+                let done = self.calls.end(*id, outcome, *at, payload.as_ref(), undo)?;
+                self.groups.call_ended(*id, outcome, *at, undo);
+                Ok(done)
             }
             Op::BecomeTask { call, terms } => self.calls.become_task(*call, *terms, undo),
             Op::SetTimer { call, kind, due } => self.calls.set_timer(*call, *kind, *due, undo),
+            Op::FireTimer { call, kind, due, next } => self.calls.fire_timer(*call, *kind, *due, *next, undo),
+            Op::JoinGroup(join) => {
+                self.clock.saw(join.now);
+                self.calls.check_running(join.call)?;
+                self.groups.join(join, undo)
+            }
+            Op::Watch(watch) => {
+                self.clock.saw(watch.now);
+                self.calls.get(watch.new.call).ok_or(Refused::Unknown)?;
+                self.groups.watch(watch, undo)
+            }
+            Op::EndAggregate { id, verdict } => self.groups.end(*id, *verdict, undo),
             Op::Enqueue(new) => self.deliveries.enqueue(new, undo),
             Op::Lease(lease) => {
                 self.clock.saw(lease.now);
@@ -172,6 +190,7 @@ impl State {
             Undo::Line(step) => self.deliveries.lines.take_back(step),
             Undo::Worker(step) => self.workers.take_back(step),
             Undo::Publish(step) => self.publishes.take_back(step),
+            Undo::Group(step) => self.groups.take_back(step),
         }
     }
 }
@@ -246,9 +265,14 @@ impl Store for MemoryStore {
         Ok(self.open()?.calls.due_timers(now, limit))
     }
 
+    fn due_aggregates(&self, now: StoreMillis, limit: u32) -> Result<Vec<DueAggregate>, StoreError> {
+        Ok(self.open()?.groups.due(now, limit))
+    }
+
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError> {
         let state = self.open()?;
-        Ok(state.calls.next_timer().into_iter().chain(state.deliveries.next_due()).min())
+        let due = [state.calls.next_timer(), state.deliveries.next_due(), state.groups.next_due()];
+        Ok(due.into_iter().flatten().min())
     }
 
     fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError> {
@@ -303,7 +327,7 @@ impl Store for MemoryStore {
 mod tests {
     use super::*;
     use crate::chunk::Chunk;
-    use crate::commit::{Durability, Refused};
+    use crate::commit::Durability;
     use crate::record::WorkerId;
 
     /// Everything an operation before the refused one can do is taken back, evicted chunks and removed streams included.

@@ -46,7 +46,9 @@ impl State {
         }
 
         let by = now.saturating_sub(keep_finished_ms);
-        let calls = self.calls.forget(by, FORGOTTEN, undo);
+        self.groups.forget(now, undo);
+        let groups = &self.groups;
+        let calls = self.calls.forget(by, FORGOTTEN, |call| groups.needs(call), undo);
         let deliveries = self.deliveries.forget(by, FORGOTTEN, undo);
         self.workers.forget(by, undo);
         let more = self.sweep.after.is_some() || all_more || calls == FORGOTTEN || deliveries == FORGOTTEN;

@@ -156,6 +156,34 @@ pub(super) fn next_due_is_the_earliest_of_timers_and_deliveries(store: &dyn Stor
     assert_eq!(store.next_due().expect("reads"), Some(NOW - 5));
 }
 
+pub(super) fn a_timer_fires_once_for_each_time_it_is_due(store: &dyn Store) {
+    let kind = TimerKind::Every(10);
+    let fire = |due, next| Op::FireTimer { call: call_id(1), kind, due, next };
+    assert_eq!(refused(store, [fire(NOW + 10, None)]), Refused::Unknown, "no such call");
+    done(store, [begin(call_id(1), W1)]);
+    assert_eq!(refused(store, [fire(NOW + 10, None)]), Refused::Unknown, "no such timer");
+    done(store, [Op::SetTimer { call: call_id(1), kind, due: NOW + 10 }]);
+    done(store, [fire(NOW + 10, Some(NOW + 20))]);
+    assert_eq!(refused(store, [fire(NOW + 10, Some(NOW + 30))]), Refused::Unknown, "somebody else was faster");
+    assert_eq!(store.due_timers(FAR, ALL).expect("reads"), [DueTimer { call: call_id(1), kind, due: NOW + 20 }]);
+    done(store, [fire(NOW + 20, None)]);
+    assert_eq!(store.due_timers(FAR, ALL).expect("reads"), []);
+    assert_eq!(store.next_due().expect("reads"), None);
+    done(store, [Op::SetTimer { call: call_id(1), kind, due: NOW + 10 }, end(call_id(1), "failed")]);
+    assert_eq!(refused(store, [fire(NOW + 10, None)]), Refused::Ended(outcome("failed", None)));
+}
+
+pub(super) fn timers_of_each_kind_stand_beside_each_other(store: &dyn Store) {
+    done(store, [begin(call_id(1), W1)]);
+    let kinds = [TimerKind::Timeout, TimerKind::Elapsed(5), TimerKind::Elapsed(u64::MAX), TimerKind::Every(5)];
+    let times = || kinds.into_iter().zip(NOW..);
+    done(store, times().map(|(kind, due)| Op::SetTimer { call: call_id(1), kind, due }));
+    let all: Vec<_> = times().map(|(kind, due)| DueTimer { call: call_id(1), kind, due }).collect();
+    assert_eq!(store.due_timers(FAR, ALL).expect("reads"), all);
+    done(store, [end(call_id(1), "completed")]);
+    assert_eq!(store.due_timers(FAR, ALL).expect("reads"), []);
+}
+
 fn lost(store: &dyn Store, now: i64, limit: u32) -> Vec<CallId> {
     let mut ids: Vec<_> = store.lost_calls(now, limit).expect("reads").iter().map(|call| call.id).collect();
     ids.sort_unstable();

@@ -63,6 +63,19 @@ macro_rules! __store_cases {
                 calls::an_outcome_clears_its_timers
                 calls::next_due_is_the_earliest_of_timers_and_deliveries
                 calls::calls_of_a_worker_that_left_are_lost_at_once
+                calls::a_timer_fires_once_for_each_time_it_is_due
+                calls::timers_of_each_kind_stand_beside_each_other
+                groups::an_aggregate_is_met_by_the_last_call
+                groups::an_aggregate_that_cannot_be_met_says_so
+                groups::a_deadline_ends_what_was_not_met
+                groups::an_aggregate_ends_once
+                groups::the_same_aggregate_is_watched_once
+                groups::a_group_takes_so_many_calls
+                groups::groups_are_of_one_principal
+                groups::a_group_that_is_over_begins_anew
+                groups::calls_that_ended_before_are_counted
+                groups::a_refused_commit_takes_back_what_groups_saw
+                groups::a_call_is_kept_while_its_aggregate_is_watched
                 deliveries::an_enqueued_delivery_waits_and_can_be_seen
                 deliveries::a_lease_carries_what_was_enqueued
                 deliveries::only_what_is_due_is_leased_oldest_due_first

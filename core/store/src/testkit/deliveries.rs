@@ -50,6 +50,7 @@ pub(super) fn a_lease_carries_what_was_enqueued(store: &dyn Store) {
         route: Sealed(Bytes::from_static(b"{\"secret\":\"whsec_\"}\0\xff")),
         fallback: Sealed(Bytes::from_static(b"[ {\"id\":\"b\"} , {\"id\":\"c\",\"n\":1.0} ]")),
         body: Bytes::from_static(b"{\"n\":9007199254740993,\"x\":1.0,\"y\":\"\\ud800\"}\0\xff"),
+        whole: Sealed(Bytes::from_static(b"{\"secret\":1.0}\0\xff")),
         route_at: (5, 4_000_000_000),
         deadline: NOW + 86_400_000,
         ..new_delivery(1, NOW)

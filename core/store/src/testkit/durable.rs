@@ -7,6 +7,7 @@ use super::fixtures::{
     key, lease_one, once, payloads, record, refused, retained, settle, settle_op, shared, shared_and_close, stream_id,
     timer,
 };
+use super::groups::{join, watch_all};
 use super::{Harness, Make};
 use crate::chunk::Chunk;
 use crate::commit::{Claimed, Commit, Done, Durability, Op, Refused};
@@ -21,6 +22,7 @@ fn some_of_everything(store: &dyn Store) -> Delivery {
     done(store, [shared(stream_id(2), &key("b"), &["0"])]);
     done(store, [shared_and_close(stream_id(3), &key("call"), &["0"], NOW)]);
     done(store, [begin(call_id(1), W1), begin(call_id(2), W1), begin(call_id(3), W1)]);
+    done(store, [join(1), join(2), watch_all(1, 1), watch_all(2, 2)]);
     done(store, [timer(call_id(1), NOW + 5), end(call_id(2), "completed"), Op::Leave { worker: W2 }]);
     done(store, [enqueue(1, NOW), enqueue(2, NOW + 1), enqueue(3, NOW + 2), enqueue(4, NOW + 3)]);
     let first = lease_one(store, W1, NOW, FAR);

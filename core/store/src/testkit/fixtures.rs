@@ -12,8 +12,8 @@ use crate::chunk::{Chunk, ChunkBuilder, Event, NewEvent};
 use crate::commit::{AppendShared, Commit, CommitError, Done, Durability, Lease, Op, Refused, Settle};
 use crate::flow::Flow;
 use crate::record::{
-    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery,
-    Sealed, StreamInfo, StreamKey, Subject, TimerKind, WorkerId,
+    CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, DueAggregate,
+    EndpointRecord, NewDelivery, Sealed, StreamInfo, StreamKey, Subject, TimerKind, WorkerId,
 };
 use crate::store::{DueTimer, ReadLimits, Store};
 
@@ -182,6 +182,7 @@ pub(super) fn new_delivery(n: u8, due: StoreMillis) -> NewDelivery {
         route: Sealed(Bytes::from_static(b"{\"type\":\"webhook\"}")),
         fallback: Sealed::default(),
         body: Bytes::from_static(b"{\"route\":\"a\",\"n\":1.0}"),
+        whole: Sealed::default(),
         route_at: (9, 12),
         due,
         outlet: None,
@@ -368,6 +369,7 @@ pub(super) struct World {
     calls: Vec<Option<CallRecord>>,
     lost: Vec<CallId>,
     timers: Vec<DueTimer>,
+    aggregates: Vec<DueAggregate>,
     deliveries: Vec<DeliverySummary>,
     endpoints: Vec<EndpointRecord>,
     next_due: Option<StoreMillis>,
@@ -390,6 +392,7 @@ impl World {
             calls: (1..=4).map(|n| store.call(call_id(n)).expect("reads")).collect(),
             lost,
             timers: store.due_timers(FAR, ALL).expect("reads"),
+            aggregates: store.due_aggregates(FAR, ALL).expect("reads"),
             deliveries: summaries(store),
             endpoints: store.endpoints(None, ALL).expect("reads"),
             next_due: store.next_due().expect("reads"),

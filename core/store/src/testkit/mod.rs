@@ -39,6 +39,7 @@ mod deliveries;
 mod durable;
 mod endpoints;
 mod fixtures;
+mod groups;
 mod handles;
 mod keys;
 mod model;

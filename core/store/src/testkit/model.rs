@@ -268,6 +268,9 @@ impl Model {
                 self.running(*call)?.timer = Some(*due);
                 Ok(Done::Nothing)
             }
+            // Scripts draw none of these; the cases of calls and groups do.
+            Op::SetTimer { .. } | Op::FireTimer { .. } | Op::EndAggregate { .. } => Err(Refused::Unknown),
+            Op::JoinGroup(_) | Op::Watch(_) => Err(Refused::Unknown),
             Op::Enqueue(new) => self.enqueue(new),
             Op::Lease(lease) => Ok(Done::Leased(self.lease(lease))),
             Op::LeaseOutlet { lease, outlet } => {

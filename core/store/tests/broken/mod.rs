@@ -10,8 +10,8 @@ use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueTimer, EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Refused, Store, StoreError,
-    StreamInfo, StreamKey, Subject,
+    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Refused, Store,
+    StoreError, StreamInfo, StreamKey, Subject,
 };
 
 /// What is broken.
@@ -289,6 +289,10 @@ impl Store for Broken {
         kept.sort_by_key(|timer| timer.due);
         kept.truncate(limit as usize);
         Ok(kept)
+    }
+
+    fn due_aggregates(&self, now: i64, limit: u32) -> Result<Vec<DueAggregate>, StoreError> {
+        self.inner.due_aggregates(now, limit)
     }
 
     fn next_due(&self) -> Result<Option<i64>, StoreError> {

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueTimer,
-    EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
-    Subject,
+    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
+    DueTimer, EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo,
+    StreamKey, Subject,
 };
 
 /// A memory store behind a medium that may fail.
@@ -68,6 +68,10 @@ impl Store for FaultyStore {
 
     fn due_timers(&self, now: i64, limit: u32) -> Result<Vec<DueTimer>, StoreError> {
         self.inner.due_timers(now, limit)
+    }
+
+    fn due_aggregates(&self, now: i64, limit: u32) -> Result<Vec<DueAggregate>, StoreError> {
+        self.inner.due_aggregates(now, limit)
     }
 
     fn next_due(&self) -> Result<Option<i64>, StoreError> {

@@ -103,6 +103,7 @@ impl Stage {
             "tail.next" => self.next(given),
             "call.begin" => self.begin(given),
             "call.emit" => self.emit(given),
+            "call.fire" => self.fire(given),
             "call.disconnected" => self.disconnected(given),
             "call.complete" => self.complete(given),
             "call.fail" => self.fail(given),
@@ -322,6 +323,11 @@ impl Stage {
 
     fn emit(&mut self, given: Given<'_>) -> Done {
         let seq = self.call(given)?.emit(given.text("type")?, given.text("payload")?.as_bytes())?;
+        Ok(json!({"seq": seq}))
+    }
+
+    fn fire(&mut self, given: Given<'_>) -> Done {
+        let seq = self.call(given)?.fire(given.text("name")?, given.text("payload")?.as_bytes())?;
         Ok(json!({"seq": seq}))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidings::Options;
+use tidings::proto::redact::Redaction;
 use tidings::proto::route::UndeliverablePolicy;
 use tidings::proto::stream::Retention;
 use tidings::proto::webhook::Secret;
@@ -26,6 +27,9 @@ pub(super) fn read(given: Given<'_>) -> Result<Options, String> {
     }
     if given.has("headerNames") {
         options.header_names = given.texts("headerNames")?.into_iter().map(str::to_owned).collect();
+    }
+    if given.has("redact") {
+        options.redact = Redaction::parse(given.texts("redact")?).map_err(|(_, fault)| fault.to_string())?;
     }
     if let Some(secret) = given.maybe_text("defaultSecret")? {
         options.default_secret = Some(Secret::parse(secret).map_err(|fault| fault.to_string())?);

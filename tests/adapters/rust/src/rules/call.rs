@@ -19,7 +19,8 @@ pub(super) fn trigger_name(given: Given<'_>) -> Answer {
 /// A config of message routes, from pairs of an id and its triggers.
 pub(super) fn config_of(routes: &[Value]) -> Option<NotificationConfig> {
     let route = |pair: &Value| {
-        let triggers: Option<_> = pair.get(1)?.as_array()?.iter().map(|t| t.as_str().map(Trigger::from_name)).collect();
+        let name = |trigger: &Value| trigger.as_str().map(|name| Trigger::from_name(name).into());
+        let triggers: Option<_> = pair.get(1)?.as_array()?.iter().map(name).collect();
         Some(Route {
             id: pair.get(0)?.as_str()?.to_owned(),
             kind: "message".to_owned(),
@@ -31,9 +32,11 @@ pub(super) fn config_of(routes: &[Value]) -> Option<NotificationConfig> {
             headers: Vec::new(),
             deadline_ms: None,
             fifo_key: None,
+            redact: Vec::new(),
         })
     };
-    Some(NotificationConfig { routes: routes.iter().map(route).collect::<Option<_>>()?, timeout_ms: None })
+    let routes = routes.iter().map(route).collect::<Option<_>>()?;
+    Some(NotificationConfig { routes, ..NotificationConfig::default() })
 }
 
 pub(super) fn choose_route(given: Given<'_>) -> Answer {
@@ -42,7 +45,7 @@ pub(super) fn choose_route(given: Given<'_>) -> Answer {
     let ids = |routes: &[usize]| routes.iter().map(|route| config.routes[*route].id.as_str()).collect::<Vec<_>>();
     let can = |route: usize| up.contains(&config.routes[route].id.as_str());
     let trigger = Trigger::from_name(given.text("trigger")?);
-    Ok(match choose(&config, &trigger, can, UndeliverablePolicy::Annotate) {
+    Ok(match choose(&config, &trigger, None, can, UndeliverablePolicy::Annotate) {
         Choice::NotAsked => json!({"notAsked": true}),
         Choice::Deliver { route, fallbacks } => json!({"route": ids(&[route])[0], "fallbacks": ids(&fallbacks)}),
         Choice::Undeliverable { routes, .. } => json!({"undeliverable": ids(&routes)}),

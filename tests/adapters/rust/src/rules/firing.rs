@@ -2,10 +2,12 @@
 
 use serde_json::json;
 use tidings::proto::firing::{
-    Body, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, acknowledgement_json, raw_json,
+    Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, acknowledgement_json, raw_json,
     undelivered_json,
 };
+use tidings::proto::group::{Aggregate, Rule};
 use tidings::proto::id::{CallId, EventId, RequestId};
+use tidings::proto::redact::Redaction;
 use tidings::proto::trigger::{Outcome, Reason, Trigger};
 
 use super::call::config_of;
@@ -32,17 +34,41 @@ fn ended(given: Given<'_>) -> Result<Ended<'_>, String> {
     Ok(Ended { outcome: Outcome::parse(given.text("outcome")?).ok_or("outcome")?, reason, payload })
 }
 
+fn detail(given: Given<'_>) -> Result<Option<Detail<'_>>, String> {
+    if let Some(payload) = given.maybe_text("payload")? {
+        return Ok(Some(Detail::Payload(raw_json(payload.as_bytes()).ok_or("payload: no JSON")?)));
+    }
+    if let Some(report) = given.maybe_text("group")? {
+        return Ok(Some(Detail::Group { report, met: report.contains(r#""met":true"#) }));
+    }
+    if let Some(ms) = given.maybe_num("everyMs")? {
+        return Ok(Some(Detail::Every(ms, given.num("count")?)));
+    }
+    Ok(given.maybe_num("elapsedMs")?.map(Detail::Elapsed))
+}
+
 pub(super) fn body(given: Given<'_>) -> Answer {
     let task = given.at("task");
+    let trigger = match given.text("trigger")? {
+        "elapsedMs" => Trigger::Elapsed(0),
+        "everyMs" => Trigger::Every(0),
+        "group" => {
+            Trigger::Group(Box::new(Aggregate { group: String::new(), on: None, rule: Rule::Any, deadline_ms: None }))
+        }
+        name => Trigger::from_name(name),
+    };
+    let redact = if given.has("redact") { given.texts("redact")? } else { Vec::new() };
+    let redaction = Redaction::parse(redact).map_err(|(_, fault)| fault.to_string())?;
     let request_id = request_id(given)?;
     let firing = Firing {
         event_id: EventId::parse(given.text("eventId")?).map_err(|error| error.to_string())?,
-        trigger: &Trigger::from_name(given.text("trigger")?),
+        trigger: &trigger,
         at: given.int("unixMs")?,
         call_id: call_id(given)?,
         request_id: &request_id,
         tool: given.text("tool")?,
         ended: if given.has("ended") { Some(ended(given.at("ended"))?) } else { None },
+        detail: if given.has("detail") { detail(given.at("detail"))? } else { None },
         task: if given.has("task") {
             Some(TaskView { id: task.text("id")?, status: task.text("status")? })
         } else {
@@ -51,7 +77,7 @@ pub(super) fn body(given: Given<'_>) -> Answer {
         seq: given.maybe_num("seq")?,
         cursor: given.maybe_text("cursor")?,
     };
-    let body = Body::new(&firing, given.num("maxBody")?).for_route(given.text("route")?);
+    let body = Body::new(&firing, given.num("maxBody")?).redacted_for_route(given.text("route")?, &redaction);
     Ok(json!({"text": String::from_utf8(body).map_err(|error| error.to_string())?}))
 }
 

@@ -8,6 +8,7 @@ mod fanout;
 mod firing;
 mod id;
 mod stream;
+mod trigger;
 mod webhook;
 mod wire;
 
@@ -35,6 +36,10 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "config.check" => config::check(given),
         "trigger.name" => call::trigger_name(given),
         "route.choose" => call::choose_route(given),
+        "condition.hold" => trigger::conditions(given),
+        "every.next" => trigger::every(given),
+        "group.verdict" => trigger::group(given),
+        "redact.bytes" => trigger::redact(given),
         "outcome.classify" => call::classify(given),
         "outcome.task_status" => call::task_status(given),
         "call.step" => call::row(given),
