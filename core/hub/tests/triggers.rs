@@ -64,6 +64,8 @@ fn begin_as(hub: &Hub, principal: &str, config: &str) -> Result<Call> {
         tool: "tool",
         timeout: None,
         task: None,
+        open: &[],
+        peer: None,
     }))
 }
 
