@@ -60,6 +60,16 @@ export class Call {
   }
 
   /**
+   * Fires a vendor's trigger (`com.example/done`) with the JSON text of an object, without waiting: an event of that type on
+   * the call's stream, whose number is returned, and told to the routes that list it.
+   *
+   * @throws InvalidArgument for a name that is no vendor's; ClosedError or EndedError once the call has ended
+   */
+  fire(name: string, payload: Payload): number {
+    return entry(() => this.#native.fire(name, payload));
+  }
+
+  /**
    * Makes the call a task: `Hub.task` finds it by its id until `ttlMs` after its end, whatever becomes of this process. On
    * disk when this resolves; `false`: the call had ended before.
    *

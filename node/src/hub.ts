@@ -63,6 +63,11 @@ export interface HubOptions {
   retention?: Retention;
   /** Names that a route's headers may have besides `authorization` and `x-*`. */
   headerNames?: string[];
+  /**
+   * Names of members, at every depth, and JSON Pointers into payloads: taken out of every event and outcome before anything is
+   * kept. A connected client still gets its tool's whole result.
+   */
+  redact?: string[];
   /** One webhook attempt, from name lookup to response (default 10,000). */
   attemptTimeoutMs?: number;
   /** A process that was not heard of for so long is taken for dead (default 15,000). */

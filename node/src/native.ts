@@ -83,6 +83,7 @@ export interface NativeCall {
   readonly ignoredTriggers: string[];
   acknowledgement(): string;
   emit(kind: string, payload: string | Uint8Array): number;
+  fire(name: string, payload: string | Uint8Array): number;
   becomeTask(ttlMs: number, bound: boolean): Told<boolean>;
   disconnected(): void;
   detach(countedAs: string, calls: number, timeMs: number): boolean;

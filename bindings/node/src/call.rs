@@ -71,6 +71,12 @@ impl Call {
         entry("Call.emit", || self.inner.emit(&kind, &bytes(payload))).map(number)
     }
 
+    /// Fires a vendor's trigger with the JSON text of an object.
+    #[napi]
+    pub fn fire(&self, name: String, payload: Text) -> Result<f64> {
+        entry("Call.fire", || self.inner.fire(&name, &bytes(payload))).map(number)
+    }
+
     /// Makes the call a task.
     #[napi(ts_return_type = "boolean | Pending")]
     pub fn become_task(&self, ttl_ms: f64, bound: bool) -> Result<Told> {

@@ -63,6 +63,8 @@ pub struct Settings {
     pub retention: Option<Retention>,
     /// Header names that routes may set besides `authorization` and `x-*`.
     pub header_names: Option<Vec<String>>,
+    /// JSON Pointers and names of members: what is taken out of every event and outcome before anything is kept.
+    pub redact: Option<Vec<String>>,
     /// How long one attempt may take.
     pub attempt_timeout_ms: Option<f64>,
     /// After how long a silent worker counts as gone.
@@ -114,6 +116,7 @@ impl Settings {
             secret_key: self.secret_key.map(|key| key.to_vec()),
             retention,
             header_names: self.header_names.unwrap_or_default(),
+            redact: self.redact.unwrap_or_default(),
             attempt_timeout: time("attemptTimeoutMs", self.attempt_timeout_ms)?,
             worker_lease: time("workerLeaseMs", self.worker_lease_ms)?,
             max_body_bytes: count("maxBodyBytes", self.max_body_bytes)?,

@@ -82,15 +82,15 @@ impl Operator {
         }
     }
 
-    /// What an operand has to be; `None` where any value will do.
-    pub(crate) const fn operand_rule(self) -> Option<(&'static str, fn(Kind) -> bool)> {
+    /// The JSON types that an operand may have, with a word for them; `None` where any value will do.
+    pub(crate) const fn operand_kinds(self) -> Option<(&'static str, &'static [Kind])> {
         match self {
             Operator::Eq | Operator::Ne | Operator::Contains => None,
-            Operator::In => Some(("an array", |kind| matches!(kind, Kind::Array))),
+            Operator::In => Some(("an array", &[Kind::Array])),
             Operator::Lt | Operator::Le | Operator::Gt | Operator::Ge => {
-                Some(("a number or a string", |kind| matches!(kind, Kind::Number | Kind::String)))
+                Some(("a number or a string", &[Kind::Number, Kind::String]))
             }
-            Operator::Prefix => Some(("a string", |kind| matches!(kind, Kind::String))),
+            Operator::Prefix => Some(("a string", &[Kind::String])),
         }
     }
 
@@ -178,7 +178,8 @@ impl<'a> Facts<'a> {
         for condition in conditions {
             tree.add(condition.path.tokens());
         }
-        let located = tree.locate(text);
+        // Nothing is looked for, so the document need not be gone through.
+        let located = if tree.is_bare() { Located::default() } else { tree.locate(text) };
         Self { text, tree, located }
     }
 

@@ -166,8 +166,8 @@ pub enum Op {
         /// When it is due next, if it is.
         next: Option<StoreMillis>,
     },
-    /// Makes a running call one of a group, which begins with its first call or aggregate. Refused: `Unknown` (the call),
-    /// `Full`. Answers `Done::Nothing`.
+    /// Makes a running call one of a group, which begins with its first call or aggregate. Refused: `Unknown` and `Ended`
+    /// (the call), `Full`. Answers `Done::Nothing`.
     JoinGroup(Box<JoinGroup>),
     /// Begins to watch an aggregate. Nothing happens if the group has the same one already, even if that has ended.
     /// Refused: `Unknown` (the call). Answers `Done::Nothing`.

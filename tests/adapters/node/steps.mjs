@@ -37,6 +37,7 @@ function options(given) {
     allowHttp: allow.http,
     allowPorts: allow.ports,
     headerNames: given.headerNames,
+    redact: given.redact,
     requireSecret: given.requireSecret,
     defaultSecret: given.defaultSecret,
     undeliverable: given.undeliverable,
@@ -265,6 +266,10 @@ export class Stage {
       accepted: call.acceptedRoutes,
       ignored: call.ignoredTriggers,
     };
+  }
+
+  call_fire(given) {
+    return { seq: this.#calls.get(given.call).fire(given.name, given.payload) };
   }
 
   call_emit(given) {

@@ -3,6 +3,7 @@
 //! ```text
 //! victim DATABASE ENDPOINT run COUNT    runs COUNT calls one after the other, then waits for stdin to end
 //! victim DATABASE ENDPOINT hold         accepts one call and then never ends it
+//! victim DATABASE ENDPOINT group COUNT  begins COUNT calls of one group, with a time each, then ends them
 //! victim DATABASE ENDPOINT recover      only opens the hub
 //! ```
 //!
@@ -35,7 +36,7 @@ fn main() -> Result<(), Failure> {
     match (mode.as_str(), rest) {
         ("run", [count]) => {
             for number in 0..count.parse::<i64>()? {
-                let call = begin(&hub, endpoint, number)?;
+                let call = begin(&hub, &config(endpoint, ENDS, ""), number)?;
                 for step in 0..3 {
                     call.emit("com.example.step", step.to_string().as_bytes())?;
                 }
@@ -46,11 +47,21 @@ fn main() -> Result<(), Failure> {
             }
         }
         ("hold", []) => {
-            let call = begin(&hub, endpoint, 0)?;
+            let call = begin(&hub, &config(endpoint, ENDS, ""), 0)?;
             call.emit("com.example.step", b"0")?;
             answer(&hub)?;
             drop(call);
             return Ok(());
+        }
+        ("group", [count]) => {
+            let triggers = format!(r#"{{"elapsedMs":1}},{{"group":"batch","all":{count}}}"#);
+            let config = config(endpoint, &triggers, r#""group":"batch","#);
+            let begun: Result<Vec<Call>, Failure> =
+                (0..count.parse::<i64>()?).map(|number| begin(&hub, &config, number)).collect();
+            for call in begun? {
+                let ended = wait(call.complete(b"{}"))?;
+                say(&format!("ended {} {}", call.id(), ended.outcome.as_str()));
+            }
         }
         ("recover", []) => {}
         _ => return Err("see the source".into()),
@@ -58,10 +69,16 @@ fn main() -> Result<(), Failure> {
     answer(&hub)
 }
 
-fn begin(hub: &Hub, endpoint: &str, number: i64) -> Result<Call, Failure> {
-    let config = format!(
-        r#"{{"routes":[{{"id":"main","type":"webhook","endpoint":"{endpoint}","secret":"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","triggers":["completed","failed","timeout","cancelled"]}}]}}"#
-    );
+/// Every outcome.
+const ENDS: &str = r#""completed","failed","timeout","cancelled""#;
+
+fn config(endpoint: &str, triggers: &str, more: &str) -> String {
+    format!(
+        r#"{{{more}"routes":[{{"id":"main","type":"webhook","endpoint":"{endpoint}","secret":"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","triggers":[{triggers}]}}]}}"#
+    )
+}
+
+fn begin(hub: &Hub, config: &str, number: i64) -> Result<Call, Failure> {
     let call = wait(hub.begin_call(BeginCall {
         config: Some(config.as_bytes()),
         route_types: &["webhook"],

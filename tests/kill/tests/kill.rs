@@ -263,3 +263,55 @@ fn during_the_tool() {
         assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
     }
 }
+
+/// 40 runs of a group of four calls, each with a time: whichever commit never happens, the group is told once if all four
+/// were accepted, and each time fires at most once.
+#[test]
+fn groups_and_times() {
+    let mut whole = 0;
+    for (failpoint, runs) in [("before_commit", 24), ("before_outcome_commit", 4), ("after_post_before_ack", 12)] {
+        for nth in 1..=runs {
+            whole += usize::from(run_group(&format!("{failpoint}:{nth}")));
+        }
+    }
+    assert!(whole >= 10, "only {whole} runs came as far as a whole group");
+}
+
+/// Whether the victim came as far as to have the whole group accepted.
+fn run_group(failpoint: &str) -> bool {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("tidings.db");
+    let receiver = Receiver::start();
+    let mut victim = Victim::start(&database, &receiver.endpoint, &["group", "4"], Some(failpoint));
+    let said = listen(&mut victim, |line| line == "ready");
+    victim.kill(); // where the failpoint was never reached
+    victim.wait_killed();
+
+    let mut heir = Victim::start(&database, &receiver.endpoint, &["recover"], None);
+    listen(&mut heir, |line| line == "ready");
+    let whole = said.accepted.len() == 4;
+    let is_group = |post: &Post| post.field("name").starts_with("tool_call.group");
+    if whole {
+        let (posts, more) = &*receiver.posts;
+        let (posts, timeout) = more
+            .wait_timeout_while(posts.lock().expect("posts"), HANG, |posts| !posts.iter().any(is_group))
+            .expect("posts");
+        assert!(!timeout.timed_out(), "{failpoint}: the group was not told of: {posts:?}");
+    }
+    heir.settle();
+    heir.stop();
+
+    let mut firings: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for post in receiver.posts() {
+        let about = if is_group(&post) { String::new() } else { post.field("callId").to_owned() };
+        firings.entry((post.field("name").to_owned(), about)).or_default().insert(post.id.clone());
+    }
+    for (about, ids) in &firings {
+        assert_eq!(ids.len(), 1, "{failpoint}: {about:?} fired {} times", ids.len());
+    }
+    let groups: Vec<_> = firings.keys().filter(|(_, call)| call.is_empty()).collect();
+    // A fourth call may have been accepted on disk before the victim could say so.
+    assert!(groups.len() == usize::from(whole) || said.accepted.len() == 3, "{failpoint}: {groups:?}");
+    assert!(groups.iter().all(|(name, _)| name == "tool_call.group"), "{failpoint}: {groups:?}");
+    whole
+}

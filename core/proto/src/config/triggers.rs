@@ -123,8 +123,8 @@ impl Rules<'_> {
 
     fn operand(&mut self, operator: Operator, node: &Node<'_>) -> Option<Test> {
         let text = node.value.get();
-        if let Some((wanted, fits)) = operator.operand_rule()
-            && !Kind::of(text).is_some_and(fits)
+        if let Some((wanted, kinds)) = operator.operand_kinds()
+            && !Kind::of(text).is_some_and(|kind| kinds.contains(&kind))
         {
             let message = format!("the operand of {} must be {wanted}", operator.as_str());
             self.reader.fault(node, rule::OPERAND, message);

@@ -328,7 +328,7 @@ impl Frame {
 }
 
 /// Where places stand.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Located(Vec<Option<Range<usize>>>);
 
 impl Located {
