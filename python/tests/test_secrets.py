@@ -39,6 +39,11 @@ def route(id: str, endpoint: str, triggers: list[object], **more: object) -> dic
     return {"id": id, "type": "webhook", "endpoint": endpoint, "triggers": triggers, "headers": headers, **more}
 
 
+def assert_files_clean(folder: Path) -> None:
+    for path in folder.iterdir():
+        assert_clean(path.name, path.read_bytes())
+
+
 async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     database = tmp_path / "tidings.db"
@@ -79,11 +84,16 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
     page = await stream.read()
     shown += [page, *page.events, *(event.payload for event in page.events)]
 
+    # Something to log: a call that nobody ends.
+    await hub.begin_call(config=json.dumps(config), principal="p", request_id=2, tool="t")
+
     for bad in (
         json.dumps({"routes": [route("r", "http://u:path-hunter2@127.0.0.1/", ["completed"])]}),
         json.dumps({"routes": [route("r", "ftp://127.0.0.1/path-hunter2?token=query-hunter2", ["completed"])]}),
         json.dumps({"routes": [{**config["routes"][0], "secret": "whsec_header-hunter2"}]}),
-        json.dumps({"routes": [{**config["routes"][0], "headers": {"host": "header-hunter2", "x-a": "header-hunter2\n"}}]}),
+        json.dumps(
+            {"routes": [{**config["routes"][0], "headers": {"host": "header-hunter2", "x-a": "header-hunter2\n"}}]}
+        ),
         json.dumps(config).replace('"webhook"', '"pager"') + "}",
     ):
         with pytest.raises(tidings.ConfigError) as refused:
@@ -96,12 +106,10 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
 
     for thing in shown:
         assert_clean(f"repr of {type(thing).__name__}", repr(thing))
-    for path in tmp_path.iterdir():  # with the log beside the database, as long as the hub is open
-        assert_clean(path.name, path.read_bytes())
-    assert (tmp_path / "tidings.db-wal").exists()
+    assert_files_clean(tmp_path)
+    assert (tmp_path / "tidings.db-wal").exists(), "with the log beside the database, as long as the hub is open"
     assert await hub.close(10)
-    for path in tmp_path.iterdir():
-        assert_clean(path.name, path.read_bytes())
+    assert_files_clean(tmp_path)
     assert caplog.records, "there was something to log"
     for record in caplog.records:
         assert_clean(f"log line of {record.name}", record.getMessage())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_stage import ERAS, Stage, high_level_server, plain_tool
+from mcp_stage import ERAS, Stage, guarded_server, high_level_server, plain_tool
 from mcp_wire import Client, Receiver, Served
 from tidings import Hub
 
@@ -81,10 +81,12 @@ def test_a_tool_that_takes_long_is_told_of(
 
 @ERA
 def test_the_last_call_of_a_group(
-    era: str, server: Any, receiver: Receiver, hub: Hub, serve: Callable[..., Served]
+    era: str, stage: Stage, receiver: Receiver, hub: Hub, serve: Callable[..., Served]
 ) -> None:
+    # Of one who is logged in: a request of 2026-07-28 without a login is nobody's but its own.
+    server = guarded_server(stage, lambda token: ("https://login.example", token, "client"))
     tidings.mcp.attach(server, hub, routes=["webhook"])
-    client = Client(serve(server).port, era)
+    client = Client(serve(server).port, era, headers={"authorization": "Bearer ann"})
     wanted = config(receiver, ("r", [{"group": "batch", "all": 2}]), group="batch")
     ids = []
     for id, tool in ((1, "steps"), (2, "broken")):

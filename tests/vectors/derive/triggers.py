@@ -162,5 +162,7 @@ def files() -> list[RuleFile]:
             given = {"when": when, "document": OUTCOME}
             file.add(f"{path} {name} {operand}", source, given, {"holds": expected(when, OUTCOME)})
     for name, when, document in LISTS:
-        file.add(name, f"{DESIGN}, an AND-list", {"when": when, "document": document}, {"holds": expected(when, document)})
+        file.add(
+            name, f"{DESIGN}, an AND-list", {"when": when, "document": document}, {"holds": expected(when, document)}
+        )
     return [file]
