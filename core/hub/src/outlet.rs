@@ -15,9 +15,10 @@ use tidings_proto::delivery::Category;
 use tidings_proto::doorbell::Doorbell;
 use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
-use tidings_store::{Delivery, DeliveryId, Subject};
+use tidings_store::{Delivery, DeliveryId, Durability, Op, Subject};
 use tokio::sync::{Notify, oneshot};
 
+use crate::background::commit;
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
@@ -147,7 +148,10 @@ impl Outlet {
         if options.limit == 0 || options.timeout.is_zero() {
             return Err(Error::new(ErrorCode::InvalidArgument, "outlet: limit and timeout must be more than nothing"));
         }
-        let queue = core.outlets.open(name, options);
+        let (queue, first) = core.outlets.open(name, options);
+        if first {
+            tell_others(&core, &queue.name, true);
+        }
         core.work.notify_one(); // something may wait for it already
         Ok(Self { core, queue, options, open: Mutex::new(true) })
     }
@@ -175,7 +179,9 @@ impl Outlet {
     pub fn close(&self) {
         if std::mem::replace(&mut *lock(&self.open), false) && self.core.is_ours() {
             let now = self.core.timeline.now();
-            self.core.outlets.close(&self.queue, self.options, now);
+            if self.core.outlets.close(&self.queue, self.options, now) {
+                tell_others(&self.core, &self.queue.name, false);
+            }
             self.core.work.notify_one();
         }
     }
@@ -246,7 +252,8 @@ impl Outlets {
         lock(&self.state).open.contains_key(name)
     }
 
-    fn open(&self, name: OutletName, options: OutletOptions) -> Arc<Queue> {
+    /// Answers whether it was not offered here before, too.
+    fn open(&self, name: OutletName, options: OutletOptions) -> (Arc<Queue>, bool) {
         let mut state = lock(&self.state);
         state.gone.remove(&name);
         let queue = state.open.entry(name).or_insert_with_key(|name| {
@@ -258,15 +265,18 @@ impl Outlets {
         inner.handles += 1;
         inner.limit = inner.limit.saturating_add(options.limit);
         inner.timeout = inner.timeout.max(options.timeout);
+        let first = inner.handles == 1;
         drop(inner);
-        Arc::clone(queue)
+        (Arc::clone(queue), first)
     }
 
-    fn close(&self, queue: &Arc<Queue>, options: OutletOptions, now: StoreMillis) {
+    /// Answers whether it is not offered here any more.
+    fn close(&self, queue: &Arc<Queue>, options: OutletOptions, now: StoreMillis) -> bool {
         let mut state = lock(&self.state);
         let mut inner = lock(&queue.state);
         inner.handles -= 1;
         inner.limit = inner.limit.saturating_sub(options.limit);
+        let last = inner.handles == 0;
         let dropped = if inner.handles == 0 { std::mem::take(&mut inner.waiting) } else { VecDeque::new() };
         if inner.handles == 0 {
             state.open.remove(&queue.name);
@@ -280,6 +290,7 @@ impl Outlets {
         for mut delivery in dropped {
             delivery.answer(no_longer_offered(&queue.name));
         }
+        last
     }
 
     /// Whoever waits for a delivery looks again: the hub closes.
@@ -356,6 +367,20 @@ impl Outlets {
             Err(_) => Handed::Failed(Category::Timeout),
         }
     }
+}
+
+/// Other processes on the store learn what is offered here. Not of a peer's: only the process of its calls tells it anything.
+fn tell_others(core: &Arc<Core>, name: &OutletName, offered: bool) {
+    if name.is_peer() || !core.store.is_shared() {
+        return;
+    }
+    let op = Op::Offer { worker: core.worker, outlet: name.as_str().to_owned(), offered };
+    let told = Arc::clone(core);
+    core.spawn(async move {
+        if commit(&told, Durability::Process, vec![op]).await.is_none() && !told.is_closed() {
+            tracing::warn!("other processes do not know what handlers this one has: the store failed");
+        }
+    });
 }
 
 /// A connection does not come back; a handler may, here or in another process.

@@ -149,7 +149,8 @@ pub(crate) fn not_stored(config: &NotificationConfig, trigger: &Trigger, documen
 /// a place in the host, if it is offered. `elsewhere`: another process may offer what this one does not.
 fn deliverable(core: &Core, principal: &str, route: &Route, elsewhere: bool) -> Option<Target> {
     if let Some(name) = OutletName::of(route) {
-        return (core.outlets.offers(&name) || elsewhere).then(|| Target::in_host(principal, &name));
+        let offered = core.outlets.offers(&name) || elsewhere || offered_elsewhere(core, &name);
+        return offered.then(|| Target::in_host(principal, &name));
     }
     let target = Target::of(core, principal, route)?;
     (target.state(core) != Some(EndpointState::Disabled)).then_some(target)
@@ -175,6 +176,12 @@ fn wait_until(route: &Route, now: StoreMillis, deadline: StoreMillis, has_succes
     }
     let hand_over = RetryPolicy::with_successor().hand_over_ms.filter(|_| has_successor);
     hand_over.map_or(deadline, |after| now.saturating_add_unsigned(after).min(deadline))
+}
+
+/// Whether another process on the store offers what this one does not.
+fn offered_elsewhere(core: &Core, name: &OutletName) -> bool {
+    let now = core.timeline.now();
+    !name.is_peer() && core.store.is_shared() && core.store.offered(name.as_str(), now).unwrap_or(false)
 }
 
 /// Where a delivery over this route has to go through the host. A route that has a successor is not waited for any longer

@@ -268,3 +268,35 @@ fn what_an_outlet_needs() {
     hub.close(Duration::from_secs(1));
     assert!(wait(outlet.next()).is_none());
 }
+
+/// The handler lives in another process than the call.
+#[test]
+fn another_process_has_the_handler() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", folder.path().join("t.db").display());
+    let open = || Hub::with(&url, local()).expect("a hub");
+    let (one, two) = (open(), open());
+    one.ensure_open().expect("open");
+    let outlet = outlet(&two, OutletName::callback("audit"));
+    let receiver = Receiver::ok();
+    let routes = [host_route("a", "callback", Some("audit")), route("b", &receiver.endpoint, &["completed"])];
+    // Until the other process's word has come to the store, the next route has its turn.
+    let mut fired = 0;
+    let delivery = loop {
+        fire(&one, &routes, None);
+        fired += 1;
+        if let Some(delivery) = outlet_now(&outlet) {
+            break delivery;
+        }
+        let waits = one.deliveries(None, Some(DeliveryState::Pending), 10).expect("reads");
+        if waits.iter().any(|delivery| delivery.route_id == "a") {
+            break next(&outlet);
+        }
+    };
+    assert!(delivery.confirm());
+    assert!(fired >= 1);
+    assert!(two.close(Duration::from_secs(10)));
+    fire(&one, &routes, None);
+    receiver.wait_for(fired); // all but one, and one more
+    assert!(one.close(Duration::from_secs(10)));
+}

@@ -143,6 +143,7 @@ impl Tx<'_> {
     pub(crate) fn leave(&mut self, worker: WorkerId) -> Result<Done, Fail> {
         self.give_back(worker)?;
         self.conn.prepare_cached("DELETE FROM workers WHERE uid = ?1")?.execute([worker.0])?;
+        self.conn.prepare_cached("DELETE FROM offers WHERE worker = ?1")?.execute([worker.0])?;
         self.after.left.push(worker);
         Ok(Done::Nothing)
     }

@@ -110,6 +110,16 @@ impl Tx<'_> {
         Ok(Done::Leased(bench.leased))
     }
 
+    pub(crate) fn offer(&self, worker: WorkerId, outlet: &str, offered: bool) -> Result<Done, Fail> {
+        let sql = if offered {
+            "INSERT INTO offers (outlet, worker) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+        } else {
+            "DELETE FROM offers WHERE outlet = ?1 AND worker = ?2"
+        };
+        self.conn.prepare_cached(sql)?.execute((outlet, worker.0))?;
+        Ok(Done::Nothing)
+    }
+
     pub(crate) fn lease_outlet(&mut self, lease: &Lease, outlet: &str) -> Result<Done, Fail> {
         self.saw(lease.now);
         let found: Vec<i64> = {

@@ -377,6 +377,10 @@ impl Store for SqliteStore {
         self.read_with("look for what is due next", |conn, _| read::next_due(conn))
     }
 
+    fn offered(&self, outlet: &str, now: StoreMillis) -> Result<bool, StoreError> {
+        self.read_with("look who offers an outlet", |conn, core| read::offered(conn, core, outlet, now))
+    }
+
     fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError> {
         self.read_with("look for outlets", |conn, _| read::waiting_outlets(conn))
     }

@@ -171,6 +171,17 @@ pub(crate) fn next_due(conn: &Connection) -> Result<Option<StoreMillis>, Fail> {
     Ok([timer, aggregate, endpoints::next_due(conn)?].into_iter().flatten().min())
 }
 
+/// Whether a worker that lives offers it.
+pub(crate) fn offered(conn: &Connection, core: &Core, outlet: &str, now: StoreMillis) -> Result<bool, Fail> {
+    let mut offers = conn.prepare_cached("SELECT worker FROM offers WHERE outlet = ?1")?;
+    for worker in offers.query_map([outlet], |row| Ok(WorkerId(row.get::<_, Id>(0)?.0)))? {
+        if !rows::gone(conn, core, worker?, now)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// One step of the index for each outlet, however much waits there.
 pub(crate) fn waiting_outlets(conn: &Connection) -> Result<Vec<(String, StoreMillis)>, Fail> {
     let mut first = conn.prepare_cached(

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -275,6 +275,16 @@ const V8: &str = "
 
     ALTER TABLE calls ADD COLUMN grp INTEGER;               -- groups.n, while it runs in one
     ALTER TABLE delivery_contents ADD COLUMN whole BLOB;    -- sealed; NULL: the body is whole
+";
+
+/// What workers offer to take deliveries.
+const V9: &str = "
+    CREATE TABLE offers (
+        outlet TEXT NOT NULL,
+        worker BLOB NOT NULL,
+        PRIMARY KEY (outlet, worker)
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX offers_worker ON offers (worker);
 ";
 
 /// What stands in a database file.

@@ -298,6 +298,7 @@ impl Tx<'_> {
         for worker in old {
             if rows::gone(self.conn, self.core, worker, now)? {
                 self.conn.prepare_cached("DELETE FROM workers WHERE uid = ?1")?.execute([worker.0])?;
+                self.conn.prepare_cached("DELETE FROM offers WHERE worker = ?1")?.execute([worker.0])?;
                 self.after.forgotten.push(worker);
                 work.left -= 1;
             }

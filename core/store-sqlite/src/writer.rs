@@ -331,6 +331,7 @@ impl Tx<'_> {
             Op::Enqueue(delivery) => self.enqueue(delivery),
             Op::Lease(lease) => self.lease(lease),
             Op::LeaseOutlet { lease, outlet } => self.lease_outlet(lease, outlet),
+            Op::Offer { worker, outlet, offered } => self.offer(*worker, outlet, *offered),
             Op::Settle(settle) => self.settle(settle),
             Op::Endpoint(news) => self.endpoint(news).map(|()| Done::Nothing),
             Op::TakeUnverified { now, until, limit } => self.take_unverified(*now, *until, *limit).map(Done::Verify),
@@ -354,6 +355,7 @@ fn can_be_refused(op: &Op) -> bool {
             | Op::LeaseOutlet { .. }
             | Op::Endpoint(_)
             | Op::TakeUnverified { .. }
+            | Op::Offer { .. }
             | Op::Heartbeat { .. }
             | Op::Leave { .. }
             | Op::Publish(_)

@@ -130,6 +130,16 @@ pub enum Op {
         /// The outlet's name.
         outlet: String,
     },
+    /// Says that a worker offers an outlet, or no longer does; a worker that leaves or is forgotten offers none. Never refused.
+    /// Answers `Done::Nothing`.
+    Offer {
+        /// The worker.
+        worker: WorkerId,
+        /// The outlet's name.
+        outlet: String,
+        /// Whether it does.
+        offered: bool,
+    },
     /// Ends the lease of one delivery. Refused: `LostLease`. Answers `Done::Nothing`.
     Settle(Box<Settle>),
     /// Notes what was learned of an endpoint; one that is not known comes to be when it is named, and otherwise nothing

@@ -123,6 +123,9 @@ pub trait Store: Send + Sync + 'static {
     /// waited long enough, or an endpoint has to be verified.
     fn next_due(&self) -> Result<Option<StoreMillis>, StoreError>;
 
+    /// Whether some worker that is not gone `now` has said that it offers that outlet.
+    fn offered(&self, outlet: &str, now: StoreMillis) -> Result<bool, StoreError>;
+
     /// The outlets that deliveries wait for, each once and in order, with the moment at which the first of
     /// them is due.
     fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError>;

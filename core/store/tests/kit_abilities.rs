@@ -103,6 +103,10 @@ impl Store for Handle {
         self.store()?.next_due()
     }
 
+    fn offered(&self, outlet: &str, now: i64) -> Result<bool, StoreError> {
+        self.store()?.offered(outlet, now)
+    }
+
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.store()?.waiting_outlets()
     }

@@ -276,6 +276,10 @@ impl Store for FaultStore {
         self.inner.next_due()
     }
 
+    fn offered(&self, outlet: &str, now: i64) -> Result<bool> {
+        self.inner.offered(outlet, now)
+    }
+
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>> {
         self.inner.waiting_outlets()
     }

@@ -166,6 +166,10 @@ impl State {
                 self.workers.heartbeat(*worker, *until, undo);
                 Ok(Done::Nothing)
             }
+            Op::Offer { worker, outlet, offered } => {
+                self.workers.offer(*worker, outlet, *offered, undo);
+                Ok(Done::Nothing)
+            }
             Op::Leave { worker } => {
                 self.workers.leave(*worker, undo);
                 self.deliveries.release(*worker, undo);
@@ -273,6 +277,10 @@ impl Store for MemoryStore {
         let state = self.open()?;
         let due = [state.calls.next_timer(), state.deliveries.next_due(), state.groups.next_due()];
         Ok(due.into_iter().flatten().min())
+    }
+
+    fn offered(&self, outlet: &str, now: StoreMillis) -> Result<bool, StoreError> {
+        Ok(self.open()?.workers.offered(outlet, now))
     }
 
     fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError> {

@@ -1,6 +1,6 @@
 //! Workers and their leases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_proto::time::StoreMillis;
 
@@ -10,10 +10,15 @@ use crate::record::WorkerId;
 #[derive(Default)]
 pub(super) struct Workers {
     until: BTreeMap<WorkerId, StoreMillis>,
+    /// What each offers.
+    offers: BTreeSet<(String, WorkerId)>,
 }
 
-/// A worker's lease before the change.
-pub(super) struct Undo(WorkerId, Option<StoreMillis>);
+/// What was before the change.
+pub(super) enum Undo {
+    Lease(WorkerId, Option<StoreMillis>),
+    Offer((String, WorkerId), bool),
+}
 
 impl From<Undo> for super::Undo {
     fn from(undo: Undo) -> Self {
@@ -24,12 +29,29 @@ impl From<Undo> for super::Undo {
 impl Workers {
     pub(super) fn heartbeat(&mut self, worker: WorkerId, until: StoreMillis, undo: &mut Vec<super::Undo>) {
         let before = self.until.insert(worker, until);
-        undo.push(Undo(worker, before).into());
+        undo.push(Undo::Lease(worker, before).into());
+    }
+
+    pub(super) fn offer(&mut self, worker: WorkerId, outlet: &str, offered: bool, undo: &mut Vec<super::Undo>) {
+        let key = (outlet.to_owned(), worker);
+        let changed = if offered { self.offers.insert(key.clone()) } else { self.offers.remove(&key) };
+        if changed {
+            undo.push(Undo::Offer(key, !offered).into());
+        }
+    }
+
+    pub(super) fn offered(&self, outlet: &str, now: StoreMillis) -> bool {
+        let of_it = self.offers.range((outlet.to_owned(), WorkerId([0; 16]))..);
+        of_it.take_while(|(name, _)| name == outlet).any(|(_, worker)| !self.gone(*worker, now))
     }
 
     pub(super) fn leave(&mut self, worker: WorkerId, undo: &mut Vec<super::Undo>) {
+        let theirs: Vec<_> = self.offers.iter().filter(|(_, other)| *other == worker).cloned().collect();
+        for (outlet, worker) in theirs {
+            self.offer(worker, &outlet, false, undo);
+        }
         let before = self.until.remove(&worker);
-        undo.push(Undo(worker, before).into());
+        undo.push(Undo::Lease(worker, before).into());
     }
 
     /// Forgets workers whose leases ran out at or before `by`.
@@ -40,11 +62,13 @@ impl Workers {
         }
     }
 
-    pub(super) fn take_back(&mut self, Undo(worker, before): Undo) {
-        match before {
-            Some(until) => self.until.insert(worker, until),
-            None => self.until.remove(&worker),
-        };
+    pub(super) fn take_back(&mut self, undo: Undo) {
+        match undo {
+            Undo::Lease(worker, Some(until)) => _ = self.until.insert(worker, until),
+            Undo::Lease(worker, None) => _ = self.until.remove(&worker),
+            Undo::Offer(key, true) => _ = self.offers.insert(key),
+            Undo::Offer(key, false) => _ = self.offers.remove(&key),
+        }
     }
 
     /// Whether it is known without a clock to be gone.

@@ -143,6 +143,7 @@ macro_rules! __store_cases {
                 deliveries::deliveries_of_a_dead_worker_are_taken_over
                 outlets::what_a_dead_worker_held_waits_for_the_outlet_again
                 endpoints::slots_of_a_dead_worker_are_free
+                outlets::an_offer_lives_as_long_as_its_worker
                 reading::a_closed_store_says_so
                 timeline::the_first_boot_stands_near_the_wall_clock
                 timeline::one_boot_has_one_offset

@@ -301,6 +301,8 @@ impl Model {
             // Done to its end, so that there is never more to do.
             // The log has cases of its own.
             Op::Publish(_) => Ok(Done::Nothing),
+            // So have the offers.
+            Op::Offer { .. } => Ok(Done::Nothing),
             Op::Trim { now, retention, keep_finished_ms, .. } => {
                 self.trim(*now, retention, *keep_finished_ms);
                 Ok(Done::Trimmed { events: 0, more: false })

@@ -6,7 +6,7 @@ use super::fixtures::{
 };
 use crate::commit::{Done, Lease, Op, Refused, Settle};
 use crate::flow::Flow;
-use crate::record::{Delivery, DeliveryState, NewDelivery, Outlet, WorkerId};
+use crate::record::{Delivery, DeliveryId, DeliveryState, NewDelivery, Outlet, WorkerId};
 use crate::store::Store;
 
 fn bound(n: u8, due: i64, name: &str, until: i64) -> Op {
@@ -70,6 +70,31 @@ pub(super) fn a_retry_waits_for_the_outlet_again(store: &dyn Store) {
     done(store, [Op::Leave { worker: W2 }]);
     assert_eq!(waiting(store), [("a".to_owned(), NOW + 50)]);
     assert_eq!(lease_outlet(store, W1, NOW + 60, FAR, "a").remove(0).attempts, 2);
+}
+
+pub(super) fn an_offer_lives_as_long_as_its_worker(make: Make<'_>) {
+    let fresh = Fresh::open(make);
+    let store = &*fresh;
+    let offer = |worker, outlet: &str, offered| Op::Offer { worker, outlet: outlet.to_owned(), offered };
+    let offered = |outlet: &str, now| store.offered(outlet, now).expect("reads");
+    assert!(!offered("a", NOW));
+    done(store, [heartbeat(W1, NOW + 1_000), heartbeat(W2, FAR), offer(W1, "a", true), offer(W1, "a", true)]);
+    done(store, [offer(W2, "ab", true), offer(W1, "b", true), offer(W2, "b", true)]);
+    assert_eq!([offered("a", NOW), offered("ab", NOW), offered("b", NOW), offered("", NOW)], [true, true, true, false]);
+    assert!(!offered("a", NOW + 1_001), "its worker is gone");
+    assert!(offered("b", NOW + 1_001), "another one's lives");
+    done(store, [offer(W1, "a", false), offer(W1, "a", false)]);
+    assert!(!offered("a", NOW));
+    done(store, [Op::Leave { worker: W2 }]);
+    assert!(!offered("ab", NOW));
+    assert!(offered("b", NOW));
+    assert_eq!(refused(store, [offer(W1, "c", true), settle_op(no_such())]), Refused::LostLease);
+    assert!(!offered("c", NOW), "with its commit or not at all");
+}
+
+fn no_such() -> Settle {
+    let state = DeliveryState::Delivered;
+    Settle { id: DeliveryId([9; 16]), token: 1, state, due: NOW, counts: true, error: None, at: NOW }
 }
 
 pub(super) fn what_a_dead_worker_held_waits_for_the_outlet_again(make: Make<'_>) {

@@ -299,6 +299,10 @@ impl Store for Broken {
         self.inner.next_due()
     }
 
+    fn offered(&self, outlet: &str, now: i64) -> Result<bool, StoreError> {
+        self.inner.offered(outlet, now)
+    }
+
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.inner.waiting_outlets()
     }

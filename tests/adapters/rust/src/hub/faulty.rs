@@ -78,6 +78,10 @@ impl Store for FaultyStore {
         self.inner.next_due()
     }
 
+    fn offered(&self, outlet: &str, now: i64) -> Result<bool, StoreError> {
+        self.inner.offered(outlet, now)
+    }
+
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.inner.waiting_outlets()
     }
