@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from . import _native
 from ._errors import CursorError, InvalidArgument, WebhookError
 from ._hub import Hub
 from ._native import Event
@@ -188,7 +189,7 @@ class Receiver:
         except WebhookError as error:
             _log.info("a webhook was refused: %s", error.code)
             return Answer(401)
-        if (answer := challenge_answer(body)) is not None:
+        if (answer := _native.challenge_answer(body)) is not None:
             return Answer(200, answer, {"content-type": "application/json"})
         id = next(value for name, value in headers.items() if name.lower() == "webhook-id")
         if id in self._running:
@@ -240,7 +241,7 @@ class ReceiverDocument:
             raise TypeError("receivers: must be a list of str, not one str")
         if not self.receivers or not all(path.startswith("/") for path in self.receivers):
             raise InvalidArgument("receivers: each must be a path that begins with a slash")
-        object.__setattr__(self, "_text", json.dumps({"receivers": list(self.receivers)}).encode())
+        object.__setattr__(self, "_text", _native.receiver_document(list(self.receivers)))
 
     @property
     def text(self) -> bytes:
@@ -256,17 +257,6 @@ class ReceiverDocument:
             return
         headers = {"content-type": "application/json", "cache-control": f"max-age={self.max_age}"}
         await _respond(send, Answer(200, b"" if scope["method"] == "HEAD" else self._text, headers))
-
-
-def challenge_answer(body: bytes) -> bytes | None:
-    """The answer to a challenge, `{"challenge": …}`; None for any other body. Verify it first."""
-    try:
-        said = json.loads(body)
-    except ValueError:
-        return None
-    if not isinstance(said, dict) or said.get("type") != "verification" or not isinstance(said.get("challenge"), str):
-        return None
-    return json.dumps({"challenge": said["challenge"]}).encode()
 
 
 def _is_http(scope: _Scope) -> bool:

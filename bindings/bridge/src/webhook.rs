@@ -15,6 +15,16 @@ pub struct WebhookError {
     pub message: String,
 }
 
+/// The answer to a sender's challenge, as JSON text; `None` for any other body. Verify it first.
+pub fn challenge_answer(body: &[u8]) -> Option<String> {
+    webhook::challenge_answer(body)
+}
+
+/// The document that says which paths of a host receive webhooks.
+pub fn receiver_document(paths: &[String]) -> String {
+    webhook::receiver_document_json(paths)
+}
+
 /// The secrets of a sender, of which one or more signatures must be. Two during rotation.
 #[derive(Clone)]
 pub struct Webhook {

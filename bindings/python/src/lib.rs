@@ -57,6 +57,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call::check_event, module)?)?;
     module.add_function(wrap_pyfunction!(call::check_fire, module)?)?;
     module.add_function(wrap_pyfunction!(outlet::check_route, module)?)?;
+    module.add_function(wrap_pyfunction!(webhook::challenge_answer, module)?)?;
+    module.add_function(wrap_pyfunction!(webhook::receiver_document, module)?)?;
     module.add_function(wrap_pyfunction!(error_table, module)?)?;
     module.add_function(wrap_pyfunction!(fanout::log_passes, module)?)?;
     module.add_function(wrap_pyfunction!(hub::close_all, module)?)?;

@@ -1,9 +1,24 @@
 //! Standard Webhooks for receivers.
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use tidings_bridge as bridge;
 
 use crate::convert::{entry, raise};
+
+/// The answer to a sender's challenge; `None` for any other body.
+#[pyfunction]
+pub(crate) fn challenge_answer<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let answer = entry(py, "challenge_answer", || Ok(bridge::challenge_answer(body)))?;
+    Ok(answer.map(|text| PyBytes::new(py, text.as_bytes())))
+}
+
+/// The document that says which paths of a host receive webhooks.
+#[pyfunction]
+pub(crate) fn receiver_document(py: Python<'_>, paths: Vec<String>) -> PyResult<Bound<'_, PyBytes>> {
+    let text = entry(py, "receiver_document", || Ok(bridge::receiver_document(&paths)))?;
+    Ok(PyBytes::new(py, text.as_bytes()))
+}
 
 /// The secrets of a sender.
 #[pyclass(frozen, module = "tidings._native")]

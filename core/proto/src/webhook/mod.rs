@@ -13,6 +13,7 @@
 mod challenge;
 mod headers;
 mod message_id;
+mod receiver;
 mod secret;
 mod sign;
 mod verify;
@@ -23,6 +24,7 @@ pub use challenge::{
 };
 pub use headers::{HeaderFault, HeaderPolicy, MAX_HEADER_VALUE_BYTES, MAX_HEADERS, StaticHeaders};
 pub use message_id::{MAX_MESSAGE_ID_BYTES, MessageIdFault, check_message_id};
+pub use receiver::{Incoming, Receiver, Seen};
 pub use secret::{SECRET_BYTES, SECRET_PREFIX, Secret, SecretFault};
 pub use sign::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 pub use verify::{DEFAULT_TOLERANCE_SECS, MAX_SIGNATURE_HEADER_BYTES, Received, VerifyError, verify};
