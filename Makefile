@@ -11,7 +11,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-licences
+	check-python check-stubs check-licences storm
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test-node:  ## the npm package's tests
 
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance
+
+storm:  ## 100,000 deliveries to 100 endpoints that fail at random, and three kills (20 minutes); `make test` runs a small one
+	TIDINGS_STORM=100000,100 cargo test --release -p tidings-kill --test storm
 
 check-format:  ## formatting of Rust and Python (`make fmt` applies it)
 	@$(RUN_TESTS) rust-format python-format

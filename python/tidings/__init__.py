@@ -30,7 +30,7 @@ from ._errors import (
 )
 from ._hub import Hub, Retention
 from ._identity import Identity
-from ._native import Delivery, Ended, Event, Fanout, Gap, HostDelivery, Page, Stats, Task, __version__
+from ._native import Delivery, Ended, Endpoint, Event, Fanout, Gap, HostDelivery, Page, Stats, Task, __version__
 from ._stream import Stream, Tail, Writer
 from ._webhook import Webhook
 
@@ -44,6 +44,7 @@ __all__ = [
     "Delivery",
     "Ended",
     "EndedError",
+    "Endpoint",
     "Event",
     "Fanout",
     "Fault",

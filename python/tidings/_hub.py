@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from . import _log, _native, _port, _routes
 from ._call import Call
 from ._errors import InvalidArgument
-from ._native import Delivery, Fanout, Stats, Task
+from ._native import Delivery, Endpoint, Fanout, Stats, Task
 from ._port import wait
 from ._routes import LIMIT, TIMEOUT, Handler
 from ._stream import Stream, Tail, Writer
@@ -190,8 +190,11 @@ class Hub:
         timeout: float | None = None,
         task_ttl: float | None = None,
         task_bound: bool = True,
+        traceparent: str | None = None,
     ) -> Call:
         """Accepts a tool call that asks to be watched; it is on disk when this returns.
+
+        `traceparent` (W3C) is carried on as a header of the call's webhooks.
 
         `config` is the raw JSON text of `notificationConfig`, if it has one; `timeout` is the server's limit, which the config
         may only lower. `open` are the names that routes of type `message` and `callback` may have; `peer` is your own name for
@@ -211,6 +214,7 @@ class Hub:
                 tool=tool,
                 timeout=timeout,
                 task=None if task_ttl is None else (task_ttl, task_bound),
+                traceparent=traceparent,
             )
         )
         return Call(native)
@@ -320,6 +324,55 @@ class Hub:
     def deliveries(self, call_id: str | None = None, state: str | None = None, limit: int = 100) -> list[Delivery]:
         """Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret."""
         return self._native.deliveries(call_id, state, limit)
+
+    def attempts(self, delivery_id: str) -> list[str | None]:
+        """What the settled attempts of a delivery came to, in order: the category of each failure, `None` for the one that
+        was taken."""
+        return self._native.attempts(delivery_id)
+
+    def delivery_body(self, delivery_id: str) -> bytes | None:
+        """The body of a delivery as it was sent; `None`: there is none of that id."""
+        return self._native.delivery_body(delivery_id)
+
+    def send_again(self, delivery_id: str) -> str:
+        """Sends a dead letter again, with the same `webhook-id` and bytes; answers the id of the new delivery. Blocks.
+
+        Raises `InvalidArgument` where no delivery of that id was given up.
+        """
+        return self._native.send_again(delivery_id)
+
+    def purge(self, delivery_id: str | None = None, *, principal: str | None = None, state: str | None = None) -> int:
+        """Forgets finished deliveries before their time: one, all of a principal or in a state, or all. Answers how many.
+        Blocks."""
+        return self._native.purge(delivery_id, principal, state)
+
+    def endpoints(self, principal: str | None = None, limit: int = 100) -> list[Endpoint]:
+        """The URLs that configs have named, of a principal or of all, and where they stand."""
+        return self._native.endpoints(principal, limit)
+
+    def enable_endpoint(self, key: str) -> None:
+        """Has an endpoint tried again: verified anew where it needs that, else at once. Blocks."""
+        self._native.set_endpoint(key, True)
+
+    def disable_endpoint(self, key: str) -> None:
+        """Sends nothing more to an endpoint until it is enabled or verified again. Blocks."""
+        self._native.set_endpoint(key, False)
+
+    def pause(self) -> None:
+        """Holds deliveries back in this process until `unpause`; what fires meanwhile is kept."""
+        self._native.set_paused(True)
+
+    def unpause(self) -> None:
+        """Ends a `pause`."""
+        self._native.set_paused(False)
+
+    async def drain(self, timeout: float = 10.0) -> bool:
+        """Pauses, and waits at most `timeout` seconds for the attempts under way; whether they have ended."""
+        return await wait(self._native.drain(timeout))
+
+    def prometheus(self) -> str:
+        """Counters of this process in Prometheus's text format, for a `/metrics` of yours."""
+        return self._native.prometheus()
 
     def stats(self) -> Stats:
         """What the hub has done and holds; all zero before its first use."""

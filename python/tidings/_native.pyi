@@ -230,6 +230,55 @@ class Stats:
     @property
     def failing(self) -> bool:
         """The last group failed: events wait in memory."""
+    @property
+    def attempts(self) -> int:
+        """Attempts at deliveries that ended."""
+    @property
+    def delivered(self) -> int:
+        """Deliveries that ended here as `delivered`."""
+    @property
+    def dead(self) -> int:
+        """The same as `dead`."""
+    @property
+    def expired(self) -> int:
+        """The same as `expired`."""
+    @property
+    def superseded(self) -> int:
+        """The same as `superseded`: the next route took over."""
+    @property
+    def in_flight(self) -> int:
+        """Attempts at webhooks under way."""
+
+@final
+class Endpoint:
+    """A URL of one principal, as deliveries know it. Never the URL itself, which may hold a secret."""
+    @property
+    def key(self) -> str:
+        """Its key, in hex."""
+    @property
+    def principal(self) -> str:
+        """Whose it is."""
+    @property
+    def host(self) -> str:
+        """Its host."""
+    @property
+    def state(self) -> str:
+        """`unverified`, `verified` or `disabled`."""
+    @property
+    def proof(self) -> str | None:
+        """How it was verified: `challenge`, `well_known`, `allow_list` or `address`."""
+    @property
+    def disabled(self) -> str | None:
+        """Why it is disabled: `gone`, `failing`, `unverified` or `operator`."""
+    @property
+    def failures(self) -> int:
+        """Failures in a row."""
+    @property
+    def tripped(self) -> bool:
+        """Its breaker has opened since the last success."""
+    @property
+    def last_error(self) -> str | None:
+        """The category of the last failure."""
 
 @final
 class WriterHandle:
@@ -435,6 +484,7 @@ class Hub:
         tool: str,
         timeout: float | None,
         task: tuple[float, bool] | None,
+        traceparent: str | None,
     ) -> Pending[Call] | Call: ...
     def cancel_call(self, id: str, asker: str) -> Pending[bool] | bool: ...
     def check_config(
@@ -451,6 +501,15 @@ class Hub:
     def failed_sinks(self) -> list[tuple[int, int]]: ...
     def deliveries(self, call_id: str | None, state: str | None, limit: int) -> list[Delivery]: ...
     def stats(self) -> Stats: ...
+    def attempts(self, id: str) -> list[str | None]: ...
+    def delivery_body(self, id: str) -> bytes | None: ...
+    def send_again(self, id: str) -> str: ...
+    def purge(self, id: str | None, principal: str | None, state: str | None) -> int: ...
+    def endpoints(self, principal: str | None, limit: int) -> list[Endpoint]: ...
+    def set_endpoint(self, key: str, enabled: bool) -> None: ...
+    def set_paused(self, paused: bool) -> None: ...
+    def drain(self, timeout: float) -> Pending[bool] | bool: ...
+    def prometheus(self) -> str: ...
     def flush(self, durability: str) -> Pending[None] | None: ...
     def close(self, timeout: float) -> Pending[bool] | bool: ...
 

@@ -37,13 +37,15 @@ pub struct Begin {
     pub timeout: Option<Duration>,
     /// It is a task from the start.
     pub task: Option<TaskTerms>,
+    /// The W3C trace context that its webhooks carry on.
+    pub traceparent: Option<String>,
 }
 
 impl Begin {
     pub(crate) async fn run(self, hub: &tidings::Hub) -> Result<tidings::Call> {
         let route_types: Vec<_> = self.route_types.iter().map(String::as_str).collect();
         let open: Vec<_> = self.open.iter().map(String::as_str).collect();
-        Ok(hub.begin_call(self.view(&route_types, &open)).await?)
+        Ok(hub.begin_call_traced(self.view(&route_types, &open), self.traceparent.as_deref()).await?)
     }
 
     pub(crate) fn check(&self, hub: &tidings::Hub) -> Result<Vec<String>> {

@@ -100,6 +100,10 @@ impl Hub {
         Ok(Self { inner })
     }
 
+    pub(crate) fn core(&self) -> &tidings::Hub {
+        &self.inner.hub
+    }
+
     /// Opens the store now. Blocks.
     pub fn open(&self) -> Result<()> {
         Ok(self.inner.hub.ensure_open()?)
@@ -190,13 +194,7 @@ impl Hub {
             Some(text) => Some(Subject::Call(call_id_of(text)?)),
             None => None,
         };
-        let state = match state {
-            Some(name) => Some(DeliveryState::from_text(name).ok_or_else(|| {
-                let names: Vec<_> = DeliveryState::ALL.into_iter().map(DeliveryState::as_str).collect();
-                Error::argument("state", format!("must be one of {}", names.join(", ")))
-            })?),
-            None => None,
-        };
+        let state = state.map(state_of).transpose()?;
         let found = self.inner.hub.deliveries(subject.as_ref(), state, limit)?;
         let plain = found.into_iter().map(|delivery| Delivery {
             id: delivery.id.to_string(),
@@ -234,6 +232,14 @@ impl Hub {
         let hub = self.clone();
         start_blocking("tidings-close", move || Ok(Answer::Complete(hub.inner.hub.close(deadline))))
     }
+}
+
+/// A delivery's state by its name.
+pub(crate) fn state_of(name: &str) -> Result<DeliveryState> {
+    DeliveryState::from_text(name).ok_or_else(|| {
+        let names: Vec<_> = DeliveryState::ALL.into_iter().map(DeliveryState::as_str).collect();
+        Error::argument("state", format!("must be one of {}", names.join(", ")))
+    })
 }
 
 fn call_id_of(text: &str) -> Result<CallId> {

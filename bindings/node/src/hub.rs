@@ -207,6 +207,7 @@ impl Hub {
                 tool: call.tool,
                 timeout,
                 task,
+                traceparent: None,
             }))
         })
     }

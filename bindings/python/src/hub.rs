@@ -115,7 +115,7 @@ impl Hub {
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
-    #[pyo3(signature = (*, config, route_types, principal, session, peer, open, request_id, tool, timeout, task))]
+    #[pyo3(signature = (*, config, route_types, principal, session, peer, open, request_id, tool, timeout, task, traceparent))]
     fn begin_call<'py>(
         &self,
         py: Python<'py>,
@@ -129,13 +129,26 @@ impl Hub {
         tool: String,
         timeout: Option<f64>,
         task: Option<(f64, bool)>,
+        traceparent: Option<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let config = config.map(|config| Ok::<_, PyErr>(text("config", config)?.to_vec())).transpose()?;
         let request_id = self::request_id(request_id)?;
         begin(py, "Hub.begin_call", || {
             let timeout = timeout.map(|timeout| seconds("timeout", timeout)).transpose()?;
             let task = task.map(|(ttl, bound)| task_terms(ttl, bound)).transpose()?;
-            let begin = Begin { config, route_types, principal, session, peer, open, request_id, tool, timeout, task };
+            let begin = Begin {
+                config,
+                route_types,
+                principal,
+                session,
+                peer,
+                open,
+                request_id,
+                tool,
+                timeout,
+                task,
+                traceparent,
+            };
             Ok(self.inner.begin_call(begin))
         })
     }
@@ -163,6 +176,7 @@ impl Hub {
             tool: String::new(),
             timeout: None,
             task: None,
+            traceparent: None,
         };
         entry(py, "Hub.check_config", || self.inner.check_config(&begin))
     }
@@ -232,6 +246,50 @@ impl Hub {
 
     fn flush<'py>(&self, py: Python<'py>, durability: &str) -> PyResult<Bound<'py, PyAny>> {
         begin(py, "Hub.flush", || Ok(self.inner.flush(bridge::durability(durability)?)))
+    }
+
+    fn attempts(&self, py: Python<'_>, id: String) -> PyResult<Vec<Option<String>>> {
+        blocking(py, "Hub.attempts", || self.inner.attempts(&id))
+    }
+
+    fn delivery_body(&self, py: Python<'_>, id: String) -> PyResult<Option<Vec<u8>>> {
+        blocking(py, "Hub.delivery_body", || self.inner.delivery_body(&id))
+    }
+
+    fn send_again(&self, py: Python<'_>, id: String) -> PyResult<String> {
+        blocking(py, "Hub.send_again", || self.inner.send_again(&id))
+    }
+
+    fn purge(
+        &self,
+        py: Python<'_>,
+        id: Option<String>,
+        principal: Option<String>,
+        state: Option<String>,
+    ) -> PyResult<u64> {
+        blocking(py, "Hub.purge", || self.inner.purge(id.as_deref(), principal.as_deref(), state.as_deref()))
+    }
+
+    fn endpoints(&self, py: Python<'_>, principal: Option<String>, limit: i64) -> PyResult<Vec<Endpoint>> {
+        let found =
+            blocking(py, "Hub.endpoints", || self.inner.endpoints(principal.as_deref(), bridge::limit(limit)?))?;
+        Ok(found.into_iter().map(Endpoint::from).collect())
+    }
+
+    fn set_endpoint(&self, py: Python<'_>, key: String, enabled: bool) -> PyResult<()> {
+        blocking(py, "Hub.set_endpoint", || self.inner.set_endpoint(&key, enabled))
+    }
+
+    fn set_paused(&self, py: Python<'_>, paused: bool) -> PyResult<()> {
+        blocking(py, "Hub.set_paused", || self.inner.set_paused(paused))
+    }
+
+    fn drain<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+        begin(py, "Hub.drain", || Ok(self.inner.drain(seconds("timeout", timeout)?)))
+    }
+
+    fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
+        blocking(py, "Hub.prometheus", || Ok(self.inner.prometheus()))
     }
 
     fn close<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
@@ -327,6 +385,44 @@ impl Delivery {
     }
 }
 
+/// An endpoint: a URL of one principal.
+#[pyclass(frozen, get_all, module = "tidings")]
+pub(crate) struct Endpoint {
+    /// Its key, in hex.
+    key: String,
+    /// Whose it is.
+    principal: String,
+    /// Its host.
+    host: String,
+    /// `unverified`, `verified` or `disabled`.
+    state: &'static str,
+    /// `challenge`, `well_known`, `allow_list` or `address`.
+    proof: Option<&'static str>,
+    /// Why it is disabled.
+    disabled: Option<&'static str>,
+    /// Failures in a row.
+    failures: u32,
+    /// Its breaker has opened since the last success.
+    tripped: bool,
+    /// The category of the last failure.
+    last_error: Option<&'static str>,
+}
+
+impl From<bridge::Endpoint> for Endpoint {
+    fn from(endpoint: bridge::Endpoint) -> Self {
+        let bridge::Endpoint { key, principal, host, state, proof, disabled, failures, tripped, last_error } = endpoint;
+        Self { key, principal, host, state, proof, disabled, failures, tripped, last_error }
+    }
+}
+
+#[pymethods]
+impl Endpoint {
+    fn __repr__(&self) -> String {
+        let Self { key, state, failures, .. } = self;
+        format!("Endpoint(key='{key}', state='{state}', failures={failures})")
+    }
+}
+
 /// What a hub has done and holds, at one moment.
 #[pyclass(frozen, get_all, module = "tidings")]
 pub(crate) struct Stats {
@@ -342,22 +438,48 @@ pub(crate) struct Stats {
     failures: u64,
     /// The last group failed: events wait in memory.
     failing: bool,
+    /// Attempts at deliveries that ended.
+    attempts: u64,
+    /// Deliveries that ended here as `delivered`.
+    delivered: u64,
+    /// The same as `dead`.
+    dead: u64,
+    /// The same as `expired`.
+    expired: u64,
+    /// The same as `superseded`: the next route took over.
+    superseded: u64,
+    /// Attempts at webhooks under way.
+    in_flight: u64,
 }
 
 impl From<bridge::Stats> for Stats {
     fn from(stats: bridge::Stats) -> Self {
         let bridge::Stats { groups, events, lost, refused, failures, failing, .. } = stats;
-        Self { groups, events, lost, refused, failures, failing }
+        let bridge::Stats { attempts, delivered, dead, expired, superseded, in_flight, .. } = stats;
+        Self {
+            groups,
+            events,
+            lost,
+            refused,
+            failures,
+            failing,
+            attempts,
+            delivered,
+            dead,
+            expired,
+            superseded,
+            in_flight,
+        }
     }
 }
 
 #[pymethods]
 impl Stats {
     fn __repr__(&self) -> String {
-        let Self { groups, events, lost, refused, failures, failing } = self;
+        let Self { groups, events, lost, refused, failures, failing, attempts, delivered, dead, .. } = self;
         let failing = if *failing { "True" } else { "False" };
         format!(
-            "Stats(groups={groups}, events={events}, lost={lost}, refused={refused}, failures={failures}, failing={failing})"
+            "Stats(groups={groups}, events={events}, lost={lost}, refused={refused}, failures={failures}, failing={failing}, attempts={attempts}, delivered={delivered}, dead={dead})"
         )
     }
 }

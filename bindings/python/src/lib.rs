@@ -41,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<hub::Task>()?;
     module.add_class::<hub::Hub>()?;
     module.add_class::<hub::Stats>()?;
+    module.add_class::<hub::Endpoint>()?;
     module.add_class::<outlet::HostDelivery>()?;
     module.add_class::<outlet::Outlet>()?;
     module.add_class::<port::Pending>()?;

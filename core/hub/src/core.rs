@@ -21,6 +21,7 @@ use crate::dispatch::Load;
 use crate::error::{Error, ErrorCode, Result};
 use crate::fanout::Fanouts;
 use crate::fork;
+use crate::metrics::Counters;
 use crate::notify::{Notifier, Signal, lock};
 use crate::options::Options;
 use crate::outlet::Outlets;
@@ -47,6 +48,7 @@ pub(crate) struct Core {
     pub(crate) outlets: Outlets,
     /// The attempts under way.
     pub(crate) load: Load,
+    pub(crate) counters: Counters,
     /// Verifications under way.
     pub(crate) verifying: AtomicU32,
     /// Nothing is leased for the time being.
@@ -94,6 +96,7 @@ impl Core {
             sender: Sender::new(&options),
             outlets: Outlets::default(),
             load: Load::default(),
+            counters: Counters::default(),
             verifying: AtomicU32::new(0),
             paused: AtomicBool::new(false),
             calls: Mutex::default(),

@@ -43,6 +43,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
+    /// All of them.
+    pub(crate) fn all(&self) -> u32 {
+        Self::of(&self.all)
+    }
+
     fn of(count: &AtomicU32) -> u32 {
         count.load(Ordering::Relaxed)
     }
@@ -163,7 +168,8 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
             Some(ended) => ended,
             None => {
                 let back = settled(core, &delivery, DeliveryState::Retrying, delivery.new.due, None, false);
-                return settle(core, vec![back], until).await;
+                settle(core, vec![back], until).await;
+                return;
             }
         },
         Taken::Disabled => given_up(DeliveryState::Dead, Category::EndpointDisabled),
@@ -172,7 +178,11 @@ async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
             given_up(state, waited_for(core, &delivery, state))
         }
     };
-    settle(core, consequences(core, &delivery, &ended), until).await;
+    let ops = consequences(core, &delivery, &ended);
+    let states: Vec<_> = ops.iter().filter_map(final_state).collect();
+    if settle(core, ops, until).await {
+        states.into_iter().for_each(|state| core.counters.ended(state));
+    }
 }
 
 fn given_up(state: DeliveryState, category: Category) -> Ended {
@@ -215,6 +225,7 @@ async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
         Sent::NotTaken => AttemptOutcome::Failed(Category::Unreachable),
         Sent::Failed(category) => AttemptOutcome::Failed(*category),
     };
+    core.counters.attempt(outcome.category());
     let now = core.timeline.now();
     let next = next(&policy, &attempted, outcome, now, core.timeline.wall(), core.random_number());
     // A place in the host has no standing.
@@ -355,29 +366,37 @@ fn disables(core: &Core, delivery: &Delivery, learned: Learned) -> Option<Op> {
     let after = before.learn(&core.options.endpoints, learned, core.timeline.now());
     let (reason, _) = after.disabled.filter(|_| before.state != EndpointState::Disabled)?;
     tracing::warn!(endpoint = %delivery.new.endpoint, reason = reason.as_str(), "an endpoint is disabled");
+    core.counters.disabled.fetch_add(1, Ordering::Relaxed);
     receipt::disabled(core, &delivery.new.principal, Some(&delivery.new.route_id), reason)
 }
 
 /// Commits what became of a delivery, as long as the lease lasts: what is not recorded is sent again, with the same id
-/// and bytes.
-async fn settle(core: &Core, mut ops: Vec<Op>, until: StoreMillis) {
+/// and bytes. Says whether it is recorded.
+async fn settle(core: &Core, mut ops: Vec<Op>, until: StoreMillis) -> bool {
     loop {
         match core.committer.submit(Commit::new(Durability::Disk, ops.clone())).await {
-            Ok(Ok(_)) => return core.work.notify_one(),
+            Ok(Ok(_)) => {
+                core.work.notify_one();
+                return true;
+            }
             // Whoever closed the stream of receipts must not keep the outcome back.
             Ok(Err(CommitError::Refused(Refused::Closed))) if ops.iter().any(is_receipt) => {
                 ops.retain(|op| !is_receipt(op));
             }
             Ok(Err(CommitError::Refused(refused))) => {
                 tracing::info!(%refused, "the outcome of an attempt came too late to count");
-                return;
+                return false;
             }
             Ok(Err(CommitError::Store(_))) if !core.is_closed() && core.timeline.now() < until => {
                 tokio::time::sleep(AGAIN).await;
             }
-            Ok(Err(CommitError::Store(_))) | Err(_) => return,
+            Ok(Err(CommitError::Store(_))) | Err(_) => return false,
         }
     }
+}
+
+fn final_state(op: &Op) -> Option<DeliveryState> {
+    if let Op::Settle(settle) = op { Some(settle.state).filter(|state| state.is_final()) } else { None }
 }
 
 fn is_receipt(op: &Op) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidings_proto::route::OutletName;
 use tidings_proto::stream::{Cursor, StreamId};
+use tidings_proto::webhook::is_traceparent;
 use tidings_store::{DeliveryState, DeliverySummary, Durability, MemoryStore, Store, StreamInfo, StreamKey, Subject};
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -73,6 +74,18 @@ pub struct Stats {
     pub failing: bool,
     /// Bytes of events that wait for the store.
     pub buffered: u64,
+    /// Attempts at deliveries that ended.
+    pub attempts: u64,
+    /// Deliveries that ended here as `delivered`.
+    pub delivered: u64,
+    /// The same as `dead`.
+    pub dead: u64,
+    /// The same as `expired`.
+    pub expired: u64,
+    /// The same as `superseded`: the next route took over.
+    pub superseded: u64,
+    /// Attempts at webhooks under way.
+    pub in_flight: u64,
 }
 
 impl fmt::Debug for Hub {
@@ -116,7 +129,7 @@ impl Hub {
         self.core().map(drop)
     }
 
-    fn core(&self) -> Result<Arc<Core>> {
+    pub(crate) fn core(&self) -> Result<Arc<Core>> {
         let mut state = lock(&self.inner.state);
         match &*state {
             State::Open(guard) if guard.0.is_ours() => return Ok(Arc::clone(&guard.0)),
@@ -207,7 +220,13 @@ impl Hub {
 
     /// Begins a watched call; see [`BeginCall`].
     pub async fn begin_call(&self, begin: BeginCall<'_>) -> Result<Call> {
-        Call::begin(self.core()?, begin).await
+        Call::begin(self.core()?, begin, None).await
+    }
+
+    /// The same for a request that came with a W3C trace context (`_meta.traceparent`): its webhooks carry it on as the
+    /// header `traceparent`. A malformed one is ignored, as the standard asks.
+    pub async fn begin_call_traced(&self, begin: BeginCall<'_>, traceparent: Option<&str>) -> Result<Call> {
+        Call::begin(self.core()?, begin, traceparent.filter(|text| is_traceparent(text))).await
     }
 
     /// The task of that id. `asker` is the principal who asks. `None`: there is none, it is not theirs, or its time is over;
@@ -278,19 +297,6 @@ impl Hub {
         Ok(self.core()?.store.deliveries(subject, state, limit)?)
     }
 
-    /// Holds deliveries and verifications back in this process until [`unpause`](Self::unpause): attempts under way go on to
-    /// their end, none is begun. What fires meanwhile is kept. Other processes of the store go on.
-    pub fn pause(&self) -> Result<()> {
-        self.core()?.set_paused(true);
-        Ok(())
-    }
-
-    /// Ends a [`pause`](Self::pause).
-    pub fn unpause(&self) -> Result<()> {
-        self.core()?.set_paused(false);
-        Ok(())
-    }
-
     /// What the hub has done and holds. All zero before its first use.
     pub fn stats(&self) -> Stats {
         use std::sync::atomic::Ordering::Relaxed;
@@ -309,6 +315,20 @@ impl Hub {
             late: guard.0.late.load(Relaxed),
             failing: committer.failing(),
             buffered: committer.buffered() as u64,
+            attempts: guard.0.counters.attempts(),
+            delivered: guard.0.counters.of(DeliveryState::Delivered),
+            dead: guard.0.counters.of(DeliveryState::Dead),
+            expired: guard.0.counters.of(DeliveryState::Expired),
+            superseded: guard.0.counters.of(DeliveryState::Superseded),
+            in_flight: u64::from(guard.0.load.all()),
+        }
+    }
+
+    /// What is open in this process, without opening it.
+    pub(crate) fn opened(&self) -> Option<Arc<Core>> {
+        match &*lock(&self.inner.state) {
+            State::Open(guard) if guard.0.is_ours() => Some(Arc::clone(&guard.0)),
+            State::Open(_) | State::New | State::Closed => None,
         }
     }
 

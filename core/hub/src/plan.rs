@@ -1,6 +1,6 @@
 //! What follows from a firing: which route gets it, with which bytes, and what cannot be delivered.
 
-use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route};
+use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route, Sensitive};
 use tidings_proto::delivery::{EndpointKey, EndpointState, RetryPolicy, deadline};
 use tidings_proto::firing::{
     Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, redact_body, undelivered_json,
@@ -12,6 +12,7 @@ use tidings_proto::task::WORKING;
 use tidings_proto::time::StoreMillis;
 use tidings_proto::trigger::Reason;
 use tidings_proto::trigger::Trigger;
+use tidings_proto::webhook::TRACEPARENT_HEADER;
 use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Outlet, Sealed, Subject, TaskTerms};
 
 use crate::core::Core;
@@ -190,6 +191,16 @@ fn outlet(route: &Route, has_successor: bool, now: StoreMillis, deadline: StoreM
     let patience = RetryPolicy::with_successor().hand_over_ms.filter(|_| has_successor);
     let until = patience.map_or(deadline, |ms| now.saturating_add_unsigned(ms).min(deadline));
     OutletName::of(route).map(|name| Outlet { name: name.as_str().to_owned(), until })
+}
+
+/// Has the webhooks of a config carry a trace context: kept with the config, it outlives the process as that does.
+pub(crate) fn carry(config: &mut NotificationConfig, traceparent: &str) {
+    for route in config.routes.iter_mut().filter(|route| OutletName::of(route).is_none()) {
+        let own = route.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
+        if !own {
+            route.headers.push((TRACEPARENT_HEADER.to_owned(), Sensitive::new(traceparent)));
+        }
+    }
 }
 
 /// Routes that go to the calling session keep its connection's name: whoever carries on has nothing else to go by.

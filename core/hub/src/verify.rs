@@ -80,10 +80,13 @@ async fn verify(core: &Arc<Core>, record: EndpointRecord) {
             Learned::Refused { category: Category::ProtocolError, random: core.random_number() }
         }
     };
+    let count = if matches!(learned, Learned::Proven(..)) { &core.counters.proven } else { &core.counters.refused };
+    count.fetch_add(1, Ordering::Relaxed);
     let mut ops = vec![target::learned(core, record.key, learned)];
     let after = record.standing.learn(&core.options.endpoints, learned, core.timeline.now());
     if let Some((reason, _)) = after.disabled.filter(|_| record.standing.state != EndpointState::Disabled) {
         tracing::warn!(endpoint = %record.key, reason = reason.as_str(), "an endpoint is disabled");
+        core.counters.disabled.fetch_add(1, Ordering::Relaxed);
         ops.extend(receipt::disabled(core, &record.owner.principal, None, reason));
     }
     // What is not recorded is asked again.

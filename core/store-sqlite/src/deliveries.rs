@@ -3,14 +3,16 @@
 //! of its key.
 
 use bytes::Bytes;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use tidings_proto::delivery::EndpointKey;
 use tidings_proto::time::StoreMillis;
 use tidings_store::flow::{self, HostRow, Line, Shelf};
 use tidings_store::{
-    Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Refused, Sealed, Settle, Taken, WorkerId,
+    AttemptRecord, Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Purge, Refused, Sealed,
+    Settle, Taken, WorkerId,
 };
 
+use crate::Core;
 use crate::error::Fail;
 use crate::rows::{self, Id, subject_columns};
 use crate::seal::Field;
@@ -18,6 +20,87 @@ use crate::writer::Tx;
 
 /// What an operator is told of a delivery whose sealed route no longer opens.
 const UNREADABLE: &str = "unreadable";
+
+/// What [`without_contents`] reads, and two counts.
+const COLUMNS: &str =
+    "uid, event_id, subject_kind, subject, principal, trigger_name, route_id, due, deadline, created_at,
+     attempts, token, fifo, wait_until, (SELECT uid FROM endpoints WHERE n = endpoint), outlet, outlet_until";
+
+/// A delivery as far as its row goes.
+fn without_contents(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewDelivery> {
+    let endpoint: Option<[u8; 32]> = row.get(14)?;
+    Ok(NewDelivery {
+        id: DeliveryId(row.get::<_, Id>(0)?.0),
+        event_id: row.get(1)?,
+        subject: rows::subject(row, 2, 3)?,
+        principal: row.get(4)?,
+        trigger: row.get(5)?,
+        route_id: row.get(6)?,
+        route: Sealed::default(),
+        fallback: Sealed::default(),
+        body: Bytes::new(),
+        whole: Sealed::default(),
+        route_at: (0, 0),
+        due: row.get(7)?,
+        outlet: match (row.get(15)?, row.get(16)?) {
+            (Some(name), Some(until)) => Some(Outlet { name, until }),
+            _ => None,
+        },
+        deadline: row.get(8)?,
+        created_at: row.get(9)?,
+        endpoint: EndpointKey(endpoint.unwrap_or_default()),
+        fifo_key: row.get(12)?,
+        wait_until: row.get(13)?,
+    })
+}
+
+/// Reads what a delivery carries. `false`: it is lost, or does not open.
+fn contents(conn: &Connection, core: &Core, n: i64, new: &mut NewDelivery) -> Result<bool, Fail> {
+    let mut contents = conn.prepare_cached(
+        "SELECT route, fallback, route_start, route_end, body, whole FROM delivery_contents WHERE n = ?1",
+    )?;
+    let found = contents
+        .query_row([n], |row| {
+            let (route, fallback, body): (Vec<u8>, Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(4)?);
+            let whole: Option<Vec<u8>> = row.get(5)?;
+            Ok((route, fallback, (row.get(2)?, row.get(3)?), body, whole))
+        })
+        .optional()?;
+    let id = new.id;
+    let Some((route, fallback, route_at, body, whole)) = found else {
+        tracing::error!(delivery = %id, "the delivery has lost its contents: it is dead");
+        return Ok(false);
+    };
+    let route = core.sealer.open(&route, Field::DeliveryRoute, &id.0);
+    let fallback = core.sealer.open(&fallback, Field::DeliveryFallback, &id.0);
+    let whole = whole.map_or(Ok(Bytes::new()), |whole| core.sealer.open(&whole, Field::DeliveryWhole, &id.0));
+    let (Ok(route), Ok(fallback), Ok(whole)) = (route, fallback, whole) else {
+        tracing::error!(delivery = %id, "the delivery's sealed route does not open: damaged or replaced, it is dead");
+        return Ok(false);
+    };
+    (new.route, new.fallback, new.whole) = (Sealed(route), Sealed(fallback), Sealed(whole));
+    (new.route_at, new.body) = (route_at, body.into());
+    Ok(true)
+}
+
+/// What was enqueued as that delivery, whatever became of it.
+pub(crate) fn stored(conn: &Connection, core: &Core, id: DeliveryId) -> Result<Option<NewDelivery>, Fail> {
+    let found = conn
+        .prepare_cached(&format!("SELECT {COLUMNS}, n FROM deliveries WHERE uid = ?1"))?
+        .query_row([id.0], |row| Ok((without_contents(row)?, row.get(17)?)))
+        .optional()?;
+    let Some((mut new, n)) = found else { return Ok(None) };
+    Ok(contents(conn, core, n, &mut new)?.then_some(new))
+}
+
+/// The attempts of a delivery that were settled, in order.
+pub(crate) fn attempts(conn: &Connection, id: DeliveryId) -> Result<Vec<AttemptRecord>, Fail> {
+    let mut select = conn.prepare_cached(
+        "SELECT attempts.at, error FROM attempts JOIN deliveries ON deliveries.n = attempts.delivery WHERE uid = ?1 ORDER BY nth",
+    )?;
+    let rows = select.query_map([id.0], |row| Ok(AttemptRecord { at: row.get(0)?, error: row.get(1)? }))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
 
 impl Tx<'_> {
     pub(crate) fn enqueue(&mut self, new: &NewDelivery) -> Result<Done, Fail> {
@@ -173,80 +256,27 @@ impl Tx<'_> {
     fn take(&self, n: i64, lease: &Lease, taken: Taken, suspect: bool) -> Result<Option<Delivery>, Fail> {
         let delivery = self
             .conn
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "UPDATE deliveries SET queue = 1, at = ?2, state = 'leased', token = token + 1, worker = ?3
                  WHERE n = ?1
-                 RETURNING uid, event_id, subject_kind, subject, principal, trigger_name, route_id, due, deadline, created_at,
-                     attempts, token, fifo, wait_until, (SELECT uid FROM endpoints WHERE n = endpoint), outlet, outlet_until",
-            )?
+                 RETURNING {COLUMNS}"
+            ))?
             .query_row((n, lease.until, lease.worker.0), |row| {
-                let endpoint: Option<[u8; 32]> = row.get(14)?;
                 Ok(Delivery {
-                    new: NewDelivery {
-                        id: DeliveryId(row.get::<_, Id>(0)?.0),
-                        event_id: row.get(1)?,
-                        subject: rows::subject(row, 2, 3)?,
-                        principal: row.get(4)?,
-                        trigger: row.get(5)?,
-                        route_id: row.get(6)?,
-                        route: Sealed::default(),
-                        fallback: Sealed::default(),
-                        body: Bytes::new(),
-                        whole: Sealed::default(),
-                        route_at: (0, 0),
-                        due: row.get(7)?,
-                        outlet: match (row.get(15)?, row.get(16)?) {
-                            (Some(name), Some(until)) => Some(Outlet { name, until }),
-                            _ => None,
-                        },
-                        deadline: row.get(8)?,
-                        created_at: row.get(9)?,
-                        endpoint: EndpointKey(endpoint.unwrap_or_default()),
-                        fifo_key: row.get(12)?,
-                        wait_until: row.get(13)?,
-                    },
+                    new: without_contents(row)?,
                     attempts: rows::small(row, 10)?,
                     token: rows::count(row, 11)?,
                     taken,
                     suspect,
                 })
             })?;
-        let delivery = self.with_contents(n, delivery)?;
+        let mut delivery = delivery;
+        let whole = contents(self.conn, self.core, n, &mut delivery.new)?;
+        let delivery = whole.then_some(delivery);
         if delivery.is_none() {
             self.finish(n, DeliveryState::Dead, false, Some(UNREADABLE), lease.now)?;
         }
         Ok(delivery)
-    }
-
-    fn with_contents(&self, n: i64, mut delivery: Delivery) -> Result<Option<Delivery>, Fail> {
-        let mut contents = self.conn.prepare_cached(
-            "SELECT route, fallback, route_start, route_end, body, whole FROM delivery_contents WHERE n = ?1",
-        )?;
-        let found = contents
-            .query_row([n], |row| {
-                let (route, fallback, body): (Vec<u8>, Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(4)?);
-                let whole: Option<Vec<u8>> = row.get(5)?;
-                Ok((route, fallback, (row.get(2)?, row.get(3)?), body, whole))
-            })
-            .optional()?;
-        let id = delivery.new.id;
-        let Some((route, fallback, route_at, body, whole)) = found else {
-            tracing::error!(delivery = %id, "the delivery has lost its contents: it is dead");
-            return Ok(None);
-        };
-        let route = self.core.sealer.open(&route, Field::DeliveryRoute, &id.0);
-        let fallback = self.core.sealer.open(&fallback, Field::DeliveryFallback, &id.0);
-        let whole = whole.map_or(Ok(Bytes::new()), |whole| self.core.sealer.open(&whole, Field::DeliveryWhole, &id.0));
-        let (Ok(route), Ok(fallback), Ok(whole)) = (route, fallback, whole) else {
-            tracing::error!(delivery = %id, "the delivery's sealed route does not open: damaged or replaced, it is dead");
-            return Ok(None);
-        };
-        delivery.new.route = Sealed(route);
-        delivery.new.fallback = Sealed(fallback);
-        delivery.new.whole = Sealed(whole);
-        delivery.new.route_at = route_at;
-        delivery.new.body = body.into();
-        Ok(Some(delivery))
     }
 
     pub(crate) fn settle(&mut self, settle: &Settle) -> Result<Done, Fail> {
@@ -260,6 +290,14 @@ impl Tx<'_> {
             Some((n, token)) if token == settle.token => n,
             _ => return Err(Refused::LostLease.into()),
         };
+        if settle.counts {
+            self.conn
+                .prepare_cached(
+                    "INSERT INTO attempts (delivery, nth, at, error)
+                     SELECT ?1, 1 + coalesce(max(nth), 0), ?2, ?3 FROM attempts WHERE delivery = ?1",
+                )?
+                .execute((n, settle.at, &settle.error))?;
+        }
         if settle.state.is_final() {
             self.finish(n, settle.state, settle.counts, settle.error.as_deref(), settle.at)?;
         } else {
@@ -296,6 +334,28 @@ impl Tx<'_> {
             self.next_of_key(endpoint, &key)?;
         }
         self.wake(endpoint)
+    }
+
+    /// Forgets a delivery with all that belongs to it.
+    pub(crate) fn forget_delivery(&self, n: i64) -> Result<(), Fail> {
+        self.conn.prepare_cached("DELETE FROM attempts WHERE delivery = ?1")?.execute([n])?;
+        self.conn.prepare_cached("DELETE FROM delivery_contents WHERE n = ?1")?.execute([n])?;
+        self.conn.prepare_cached("DELETE FROM deliveries WHERE n = ?1")?.execute([n])?;
+        Ok(())
+    }
+
+    pub(crate) fn purge(&self, purge: &Purge) -> Result<Done, Fail> {
+        let found: Vec<i64> = {
+            let mut select = self.conn.prepare_cached(
+                "SELECT n FROM deliveries WHERE queue = 2 AND uid = coalesce(?1, uid) AND principal = coalesce(?2, principal)
+                     AND state = coalesce(?3, state) ORDER BY at, n LIMIT ?4",
+            )?;
+            let id = purge.id.map(|id| id.0);
+            let state = purge.state.map(DeliveryState::as_str);
+            select.query_map((id, &purge.principal, state, purge.limit), |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        found.iter().try_for_each(|n| self.forget_delivery(*n))?;
+        Ok(Done::Purged(u32::try_from(found.len()).unwrap_or(u32::MAX)))
     }
 
     /// Lets the next delivery of a key come forward, unless one is there.

@@ -65,9 +65,9 @@ use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
-    DueTimer, EndpointRecord, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
-    Subject, WorkerId,
+    AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
+    Done, DueAggregate, DueTimer, EndpointRecord, NewDelivery, Page, Publishes, ReadLimits, Store, StoreError,
+    StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
 };
 
 use crate::changes::Watch;
@@ -396,6 +396,14 @@ impl Store for SqliteStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
         self.read_with("read what was published", |conn, _| publishes::read(conn, after, limit))
+    }
+
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
+        self.read_with("look up a delivery", |conn, core| deliveries::stored(conn, core, id))
+    }
+
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.read_with("list the attempts of a delivery", |conn, _| deliveries::attempts(conn, id))
     }
 
     fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -285,6 +285,17 @@ const V9: &str = "
         PRIMARY KEY (outlet, worker)
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX offers_worker ON offers (worker);
+";
+
+/// What attempts came to.
+const V10: &str = "
+    CREATE TABLE attempts (
+        delivery INTEGER NOT NULL,  -- deliveries.n
+        nth INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        error TEXT,                 -- NULL: it was taken
+        PRIMARY KEY (delivery, nth)
+    ) WITHOUT ROWID, STRICT;
 ";
 
 /// What stands in a database file.

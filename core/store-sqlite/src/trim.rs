@@ -273,8 +273,7 @@ impl Tx<'_> {
             Ok(rows.collect::<Result<_, _>>()?)
         };
         for n in rows("SELECT n FROM deliveries WHERE queue = 2 AND at <= ?1 ORDER BY at LIMIT ?2", work.left)? {
-            self.conn.prepare_cached("DELETE FROM delivery_contents WHERE n = ?1")?.execute([n])?;
-            self.conn.prepare_cached("DELETE FROM deliveries WHERE n = ?1")?.execute([n])?;
+            self.forget_delivery(n)?;
             work.left -= 1;
         }
         for n in rows(

@@ -333,6 +333,7 @@ impl Tx<'_> {
             Op::LeaseOutlet { lease, outlet } => self.lease_outlet(lease, outlet),
             Op::Offer { worker, outlet, offered } => self.offer(*worker, outlet, *offered),
             Op::Settle(settle) => self.settle(settle),
+            Op::Purge(purge) => self.purge(purge),
             Op::Endpoint(news) => self.endpoint(news).map(|()| Done::Nothing),
             Op::TakeUnverified { now, until, limit } => self.take_unverified(*now, *until, *limit).map(Done::Verify),
             Op::SetTimer { call, kind, due } => self.set_timer(*call, *kind, *due),
@@ -354,6 +355,7 @@ fn can_be_refused(op: &Op) -> bool {
         Op::Lease(_)
             | Op::LeaseOutlet { .. }
             | Op::Endpoint(_)
+            | Op::Purge(_)
             | Op::TakeUnverified { .. }
             | Op::Offer { .. }
             | Op::Heartbeat { .. }

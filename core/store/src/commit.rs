@@ -142,6 +142,8 @@ pub enum Op {
     },
     /// Ends the lease of one delivery. Refused: `LostLease`. Answers `Done::Nothing`.
     Settle(Box<Settle>),
+    /// Forgets finished deliveries before their time. Never refused. Answers `Done::Purged`.
+    Purge(Purge),
     /// Notes what was learned of an endpoint; one that is not known comes to be when it is named, and otherwise nothing
     /// happens. Never refused. Answers `Done::Nothing`.
     Endpoint(Box<EndpointNews>),
@@ -233,6 +235,19 @@ pub struct AppendShared {
     pub close: bool,
     /// The time now, for `closed_at`.
     pub now: StoreMillis,
+}
+
+/// See [`Op::Purge`]: finished deliveries for which everything that is named holds.
+#[derive(Clone, Debug)]
+pub struct Purge {
+    /// This one.
+    pub id: Option<DeliveryId>,
+    /// Of this principal.
+    pub principal: Option<String>,
+    /// In this state, which is a final one.
+    pub state: Option<DeliveryState>,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// See [`Op::Endpoint`].
@@ -331,6 +346,8 @@ pub enum Done {
     Leased(Vec<Delivery>),
     /// Endpoints are to be verified.
     Verify(Vec<EndpointRecord>),
+    /// So many finished deliveries were forgotten.
+    Purged(u32),
     /// Retention was applied.
     Trimmed {
         /// Events evicted.

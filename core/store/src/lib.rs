@@ -19,17 +19,17 @@ pub mod testkit;
 
 pub use chunk::{Chunk, ChunkBuilder, ChunkEvents, Event, Identity, NewEvent};
 pub use commit::{
-    AppendShared, Claimed, Commit, CommitError, Done, Durability, EndpointNews, JoinGroup, Lease, Op, Refused, Settle,
-    Watch,
+    AppendShared, Claimed, Commit, CommitError, Done, Durability, EndpointNews, JoinGroup, Lease, Op, Purge, Refused,
+    Settle, Watch,
 };
 pub use error::{StoreError, StoreErrorKind};
 pub use flow::Flow;
 pub use memory::MemoryStore;
 pub use publish::{PUBLISHES_KEPT, Publish, Publishes};
 pub use record::{
-    AggregateId, CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, DueAggregate,
-    EndpointOwner, EndpointRecord, GroupKey, NewAggregate, NewDelivery, Outlet, Sealed, StreamInfo, StreamKey, Subject,
-    Taken, TaskRecord, TaskTerms, TimerKind, WorkerId,
+    AggregateId, AttemptRecord, CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary,
+    DueAggregate, EndpointOwner, EndpointRecord, GroupKey, NewAggregate, NewDelivery, Outlet, Sealed, StreamInfo,
+    StreamKey, Subject, Taken, TaskRecord, TaskTerms, TimerKind, WorkerId,
 };
 #[cfg(unix)]
 pub use store::Wake;

@@ -253,6 +253,15 @@ pub struct EndpointRecord {
     pub standing: Standing,
 }
 
+/// An attempt that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// When it was settled.
+    pub at: StoreMillis,
+    /// The category of its failure; none: it was taken.
+    pub error: Option<String>,
+}
+
 /// A delivery in a worker's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {

@@ -9,8 +9,8 @@ use crate::commit::{Commit, CommitError, Done};
 use crate::error::StoreError;
 use crate::publish::Publishes;
 use crate::record::{
-    CallId, CallRecord, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord, StreamInfo, StreamKey, Subject,
-    TimerKind,
+    AttemptRecord, CallId, CallRecord, DeliveryId, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord,
+    NewDelivery, StreamInfo, StreamKey, Subject, TimerKind,
 };
 
 /// The host's boot, as the caller read it.
@@ -137,6 +137,13 @@ pub trait Store: Send + Sync + 'static {
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError>;
+
+    /// What was enqueued as that delivery, whatever became of it.
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError>;
+
+    /// The attempts of a delivery that were settled, in order. Those that a worker began and did not live to settle are
+    /// counted by the delivery, and are not here.
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError>;
 
     /// What was published after the publish of that number, in order, and how far the log reaches.
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError>;

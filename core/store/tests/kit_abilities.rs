@@ -9,9 +9,9 @@ use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
-    DueTimer, EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo,
-    StreamKey, Subject,
+    AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
+    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Page, Publishes, ReadLimits, Store,
+    StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// What all handles share.
@@ -109,6 +109,14 @@ impl Store for Handle {
 
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.store()?.waiting_outlets()
+    }
+
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
+        self.store()?.stored_delivery(id)
+    }
+
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.store()?.attempts(id)
     }
 
     fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {

@@ -200,6 +200,7 @@ class WatchedCall:
                     tool=request.params["name"],
                     route_types=accepted.route_types,
                     timeout=self._timeout,
+                    traceparent=_wire.traceparent(request.params),
                 )
             # The hub withdraws what it may yet store: a disk that does not answer has to be refused some time.
             raise TimeoutError(f"the store did not answer within {ACCEPT_WITHIN:g} s")

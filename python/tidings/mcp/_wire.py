@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pydantic_core
@@ -96,6 +97,13 @@ def config_not_stored() -> Exception:
 def not_serialisable() -> Exception:
     """Answered for a result that no JSON text exists for."""
     return make_error(INTERNAL_ERROR, "The tool's result could not be serialised", {"reason": "unserialisable"})
+
+
+def traceparent(params: Mapping[str, Any]) -> str | None:
+    """The W3C trace context of a request, in its ``_meta``; the core ignores what is none."""
+    meta = params.get("_meta")
+    found = meta.get("traceparent") if isinstance(meta, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def timed_out(seconds: float | None, call_id: str | None = None) -> Exception:

@@ -31,6 +31,14 @@ fn main() -> Result<(), Failure> {
     let mut options = Options::default();
     options.address =
         Policy { allow_networks: vec![Network::parse("127.0.0.0/8")?], allow_http: true, ..Policy::default() };
+    if mode == "storm" || mode == "storm-over" {
+        // Nothing but the endpoints' own failures is to slow it down.
+        options.endpoint_rate = None;
+        options.host_rate = None;
+        options.max_pending = u32::MAX;
+        options.endpoints.breaker.open_ms = 100;
+        options.endpoints.breaker.cap_ms = 400;
+    }
     let hub = Hub::with(&format!("sqlite:{database}"), options)?;
     hub.ensure_open()?;
     match (mode.as_str(), rest) {
@@ -63,7 +71,19 @@ fn main() -> Result<(), Failure> {
                 say(&format!("ended {} {}", call.id(), ended.outcome.as_str()));
             }
         }
-        ("recover", []) => {}
+        ("storm", [first, count, endpoints]) => {
+            let (first, count, endpoints): (i64, i64, i64) = (first.parse()?, count.parse()?, endpoints.parse()?);
+            for number in first..first + count {
+                // Of each endpoint three keys, and its own principal.
+                let (to, key) = (number % endpoints, number / endpoints % 3);
+                let keyed = format!(r#""fifoKey":"{key}","secret""#);
+                let config = config(&format!("{endpoint}/{to}"), ENDS, "").replace(r#""secret""#, &keyed);
+                let call = begin_as(&hub, &config, number, &format!("p{to}"))?;
+                wait(call.complete(format!(r#"{{"n":{number}}}"#).as_bytes()))?;
+                say(&format!("ended {number}"));
+            }
+        }
+        ("recover" | "storm-over", []) => {}
         _ => return Err("see the source".into()),
     }
     answer(&hub)
@@ -79,10 +99,14 @@ fn config(endpoint: &str, triggers: &str, more: &str) -> String {
 }
 
 fn begin(hub: &Hub, config: &str, number: i64) -> Result<Call, Failure> {
+    begin_as(hub, config, number, "tester")
+}
+
+fn begin_as(hub: &Hub, config: &str, number: i64, principal: &str) -> Result<Call, Failure> {
     let call = wait(hub.begin_call(BeginCall {
         config: Some(config.as_bytes()),
         route_types: &["webhook"],
-        principal: "tester",
+        principal,
         session: None,
         peer: None,
         open: &[],

@@ -114,13 +114,16 @@ pub(crate) fn read_config(options: &Options, begin: &BeginCall<'_>) -> Result<No
 }
 
 impl Call {
-    pub(crate) async fn begin(core: Arc<Core>, begin: BeginCall<'_>) -> Result<Self> {
+    pub(crate) async fn begin(core: Arc<Core>, begin: BeginCall<'_>, traceparent: Option<&str>) -> Result<Self> {
         core.alive()?;
         let decided = policy::decide(&core.options, &begin).await?;
         let open: Vec<&str> = decided.open.iter().map(String::as_str).chain(begin.open.iter().copied()).collect();
         let begin = BeginCall { config: decided.config.as_deref().or(begin.config), open: &open, ..begin };
         let mut config = read_config(&core.options, &begin)?;
         plan::bind_to_peer(&mut config, begin.peer);
+        if let Some(traceparent) = traceparent {
+            plan::carry(&mut config, traceparent);
+        }
         let most = core.options.max_pending;
         if !config.routes.is_empty() && core.store.pending(begin.principal, most)? >= most {
             let why = format!("the principal has {most} deliveries that are not finished, and may have no more");

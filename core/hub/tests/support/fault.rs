@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
-    DueTimer, Durability, EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Store, StoreError,
-    StoreErrorKind, StreamInfo, StreamKey, Subject,
+    AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
+    Done, DueAggregate, DueTimer, Durability, EndpointRecord, MemoryStore, NewDelivery, Op, Page, Publishes,
+    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 use super::{HANG, TestClock};
@@ -295,6 +295,14 @@ impl Store for FaultStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes> {
         self.inner.publishes(after, limit)
+    }
+
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>> {
+        self.inner.stored_delivery(id)
+    }
+
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>> {
+        self.inner.attempts(id)
     }
 
     fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>> {

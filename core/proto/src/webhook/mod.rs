@@ -16,6 +16,7 @@ mod message_id;
 mod receiver;
 mod secret;
 mod sign;
+mod trace;
 mod verify;
 
 pub use challenge::{
@@ -27,4 +28,5 @@ pub use message_id::{MAX_MESSAGE_ID_BYTES, MessageIdFault, check_message_id};
 pub use receiver::{Incoming, Receiver, Seen};
 pub use secret::{SECRET_BYTES, SECRET_PREFIX, Secret, SecretFault};
 pub use sign::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
+pub use trace::{TRACEPARENT_HEADER, is_traceparent};
 pub use verify::{DEFAULT_TOLERANCE_SECS, MAX_SIGNATURE_HEADER_BYTES, Received, VerifyError, verify};

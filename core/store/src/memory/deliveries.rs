@@ -9,10 +9,11 @@ use tidings_proto::time::StoreMillis;
 
 use super::lines::Lines;
 use super::workers::Workers;
-use crate::commit::{CommitError, Done, EndpointNews, Lease, Refused, Settle};
+use crate::commit::{CommitError, Done, EndpointNews, Lease, Purge, Refused, Settle};
 use crate::flow::{self, HostRow, Line, Shelf};
 use crate::record::{
-    Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject, Taken, WorkerId,
+    AttemptRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject, Taken,
+    WorkerId,
 };
 
 /// A delivery's place in the order of enqueueing.
@@ -68,6 +69,7 @@ struct Row {
     settled_at: StoreMillis,
     /// Waits behind another one of the same key.
     behind: bool,
+    attempts_log: Vec<AttemptRecord>,
 }
 
 /// A delivery's row before the change.
@@ -92,6 +94,7 @@ impl Row {
             last_error: None,
             settled_at: 0,
             behind,
+            attempts_log: Vec::new(),
         }
     }
 
@@ -289,7 +292,9 @@ impl Deliveries {
         if !row.state.is_final() {
             row.due = settle.due;
         }
-        if !settle.counts {
+        if settle.counts {
+            row.attempts_log.push(AttemptRecord { at: settle.at, error: settle.error.clone() });
+        } else {
             row.attempts = row.attempts.saturating_sub(1);
         }
         row.last_error.clone_from(&settle.error);
@@ -361,6 +366,35 @@ impl Deliveries {
         let queues = &self.queues;
         self.lines.forget(by, |key| queues.contains_key(&key), limit, undo);
         old.len()
+    }
+
+    /// Forgets finished deliveries by a filter. Answers how many.
+    pub(super) fn purge(&mut self, purge: &Purge, undo: &mut Vec<super::Undo>) -> u32 {
+        let wanted = |row: &Row| {
+            row.state.is_final()
+                && purge.id.is_none_or(|id| row.new.id == id)
+                && purge.principal.as_ref().is_none_or(|principal| row.new.principal == *principal)
+                && purge.state.is_none_or(|state| row.state == state)
+        };
+        let places = self.finished.iter().map(|(_, place)| *place);
+        let found: Vec<_> =
+            places.filter(|place| self.rows.get(place).is_some_and(wanted)).take(purge.limit as usize).collect();
+        for place in &found {
+            self.change(*place, None, undo);
+        }
+        u32::try_from(found.len()).unwrap_or(u32::MAX)
+    }
+
+    fn row(&self, id: DeliveryId) -> Option<&Row> {
+        self.places.get(&id).and_then(|place| self.rows.get(place))
+    }
+
+    pub(super) fn stored(&self, id: DeliveryId) -> Option<NewDelivery> {
+        self.row(id).map(|row| NewDelivery { due: row.due, ..NewDelivery::clone(&row.new) })
+    }
+
+    pub(super) fn attempts(&self, id: DeliveryId) -> Vec<AttemptRecord> {
+        self.row(id).map(|row| row.attempts_log.clone()).unwrap_or_default()
     }
 
     pub(super) fn next_due(&self) -> Option<StoreMillis> {

@@ -27,7 +27,8 @@ use crate::commit::{Commit, CommitError, Done, Op, Refused};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::publish::Publishes;
 use crate::record::{
-    CallId, CallRecord, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord, StreamInfo, StreamKey, Subject,
+    AttemptRecord, CallId, CallRecord, DeliveryId, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord,
+    NewDelivery, StreamInfo, StreamKey, Subject,
 };
 use crate::store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};
 
@@ -153,6 +154,7 @@ impl State {
                 self.clock.saw(settle.at);
                 self.deliveries.settle(settle, undo)
             }
+            Op::Purge(purge) => Ok(Done::Purged(self.deliveries.purge(purge, undo))),
             Op::Endpoint(news) => {
                 self.clock.saw(news.now);
                 self.deliveries.learn(news, undo);
@@ -294,6 +296,14 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
         Ok(self.open()?.deliveries.summaries(subject, state, limit))
+    }
+
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
+        Ok(self.open()?.deliveries.stored(id))
+    }
+
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError> {
+        Ok(self.open()?.deliveries.attempts(id))
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {

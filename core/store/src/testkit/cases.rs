@@ -90,6 +90,9 @@ macro_rules! __store_cases {
                 deliveries::final_states_stay
                 deliveries::giving_up_a_route_and_trying_the_next_is_one
                 deliveries::deliveries_are_listed_by_subject_and_state
+                deliveries::attempts_are_recorded_in_order
+                deliveries::a_finished_delivery_keeps_what_was_enqueued
+                deliveries::a_purge_takes_what_is_finished_and_asked_for
                 outlets::only_who_offers_the_outlet_leases
                 outlets::once_its_time_is_over_any_worker_leases
                 outlets::a_retry_waits_for_the_outlet_again

@@ -7,8 +7,8 @@ use super::fixtures::{
     ALL, FAR, Fresh, NOW, W1, W2, call_id, delivery_id, done, enqueue, heartbeat, lease, lease_one, new_delivery,
     refused, settle, settle_op, summaries,
 };
-use crate::commit::{Done, Op, Refused, Settle};
-use crate::record::{Delivery, DeliveryState, DeliverySummary, NewDelivery, Sealed, Subject};
+use crate::commit::{Done, Op, Purge, Refused, Settle};
+use crate::record::{AttemptRecord, Delivery, DeliveryState, DeliverySummary, NewDelivery, Sealed, Subject};
 use crate::store::Store;
 
 fn ids(leased: &[Delivery]) -> Vec<u8> {
@@ -265,4 +265,67 @@ pub(super) fn deliveries_are_listed_by_subject_and_state(store: &dyn Store) {
     assert_eq!(list(Some(&call), Some(DeliveryState::Pending), 1), [1]);
     assert_eq!(list(Some(&Subject::Call(call_id(9))), None, ALL), [0; 0]);
     assert_eq!(list(None, Some(DeliveryState::Expired), ALL), [0; 0]);
+}
+
+pub(super) fn attempts_are_recorded_in_order(store: &dyn Store) {
+    done(store, [enqueue(1, NOW)]);
+    assert_eq!(store.attempts(delivery_id(1)).expect("reads"), []);
+    let first = lease_one(store, W1, NOW, FAR);
+    done(store, [settle_op(settle(&first, DeliveryState::Retrying, NOW + 5))]);
+    let waited = lease_one(store, W1, NOW + 2_000, FAR);
+    done(store, [settle_op(Settle { counts: false, ..settle(&waited, DeliveryState::Retrying, NOW + 2_001) })]);
+    let last = lease_one(store, W1, NOW + 4_000, FAR);
+    done(store, [settle_op(settle(&last, DeliveryState::Delivered, NOW + 4_007))]);
+    let attempt = |at, error: Option<&str>| AttemptRecord { at, error: error.map(str::to_owned) };
+    let expected = [attempt(NOW + 5, Some("timeout")), attempt(NOW + 4_007, None)];
+    assert_eq!(store.attempts(delivery_id(1)).expect("reads"), expected, "what only waited was no attempt");
+    assert_eq!(store.attempts(delivery_id(2)).expect("reads"), []);
+}
+
+/// A dead letter keeps what was to be sent, so that it can be sent again.
+pub(super) fn a_finished_delivery_keeps_what_was_enqueued(store: &dyn Store) {
+    let given = NewDelivery {
+        route: Sealed(Bytes::from_static(b"{\"secret\":\"whsec_\"}\0\xff")),
+        fallback: Sealed(Bytes::from_static(b"[1.0]")),
+        body: Bytes::from_static(b"{\"n\":9007199254740993}"),
+        fifo_key: Some("k".to_owned()),
+        ..new_delivery(1, NOW)
+    };
+    done(store, [Op::Enqueue(Box::new(given.clone()))]);
+    let leased = lease_one(store, W1, NOW, FAR);
+    done(store, [settle_op(settle(&leased, DeliveryState::Dead, NOW))]);
+    assert_eq!(store.stored_delivery(delivery_id(1)).expect("reads"), Some(given));
+    assert_eq!(store.stored_delivery(delivery_id(2)).expect("reads"), None);
+}
+
+pub(super) fn a_purge_takes_what_is_finished_and_asked_for(store: &dyn Store) {
+    let of = |n: u8, principal: &str| {
+        Op::Enqueue(Box::new(NewDelivery { principal: principal.to_owned(), ..new_delivery(n, NOW + i64::from(n)) }))
+    };
+    done(store, [of(1, "p"), of(2, "p"), of(3, "q"), of(4, "p"), of(5, "p"), of(6, "p")]);
+    for (leased, state) in lease(store, W1, NOW + 5, FAR, 10).iter().zip([
+        DeliveryState::Dead,
+        DeliveryState::Delivered,
+        DeliveryState::Dead,
+        DeliveryState::Dead,
+    ]) {
+        done(store, [settle_op(settle(leased, state, NOW + 10))]);
+    }
+    let purge = |id: Option<u8>, principal: Option<&str>, state, limit| {
+        let (id, principal) = (id.map(delivery_id), principal.map(str::to_owned));
+        match done(store, [Op::Purge(Purge { id, principal, state, limit })]).remove(0) {
+            Done::Purged(count) => count,
+            other => panic!("a purge answers `Purged`, not {other:?}"),
+        }
+    };
+    let left = || summaries(store).iter().map(|one| one.id.0[0]).collect::<Vec<_>>();
+    let dead = Some(DeliveryState::Dead);
+    assert_eq!(purge(Some(5), None, None, ALL), 0, "one that a worker holds is not finished");
+    assert_eq!(purge(None, Some("p"), dead, 1), 1);
+    assert_eq!(left(), [2, 3, 4, 5, 6], "the one that was finished first");
+    assert_eq!(purge(Some(3), Some("p"), None, ALL), 0, "another principal's");
+    assert_eq!(purge(Some(3), None, dead, ALL), 1);
+    assert_eq!(purge(None, None, None, ALL), 2);
+    assert_eq!(left(), [5, 6]);
+    assert_eq!(store.attempts(delivery_id(2)).expect("reads"), []);
 }

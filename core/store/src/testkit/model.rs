@@ -298,6 +298,7 @@ impl Model {
             // Endpoints have cases of their own.
             Op::Endpoint(_) => Ok(Done::Nothing),
             Op::TakeUnverified { .. } => Ok(Done::Verify(Vec::new())),
+            Op::Purge(_) => Ok(Done::Purged(0)),
             // Done to its end, so that there is never more to do.
             // The log has cases of its own.
             Op::Publish(_) => Ok(Done::Nothing),

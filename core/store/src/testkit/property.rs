@@ -123,7 +123,7 @@ impl Player<'_> {
                         delivery.token = 0;
                     }
                 }
-                Done::Nothing | Done::Trimmed { .. } | Done::Verify(_) => {}
+                Done::Nothing | Done::Trimmed { .. } | Done::Verify(_) | Done::Purged(_) => {}
             }
         }
         Ok(Ok(done))

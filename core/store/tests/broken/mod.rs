@@ -9,9 +9,9 @@ use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
-    Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, Op, Page, Publishes, ReadLimits, Refused, Store,
-    StoreError, StreamInfo, StreamKey, Subject,
+    AttemptRecord, Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState,
+    DeliverySummary, Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Op, Page, Publishes,
+    ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
 };
 
 /// What is broken.
@@ -305,6 +305,14 @@ impl Store for Broken {
 
     fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.inner.waiting_outlets()
+    }
+
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
+        self.inner.stored_delivery(id)
+    }
+
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.inner.attempts(id)
     }
 
     fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, DueAggregate,
-    DueTimer, EndpointRecord, MemoryStore, Page, Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo,
-    StreamKey, Subject,
+    AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
+    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Page, Publishes, ReadLimits, Store,
+    StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// A memory store behind a medium that may fail.
@@ -97,6 +97,14 @@ impl Store for FaultyStore {
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
         self.inner.publishes(after, limit)
+    }
+
+    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
+        self.inner.stored_delivery(id)
+    }
+
+    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.inner.attempts(id)
     }
 
     fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
