@@ -93,7 +93,7 @@ fn everything_that_is_served_is_read() {
              "secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","headers":{"X-B":"2","X-A":"1"},
              "deadlineMs":1000,"fifoKey":"k","x":null},
             {"id":"m","type":"message","endpoint":"session-2","triggers":["streaming","io.tidings/disconnected"]},
-            {"id":"s","type":"signal","triggers":["completed"]}]}"#,
+            {"id":"s","type":"signal","signal":"SIGUSR1","triggers":["completed"]}]}"#,
     )
     .unwrap();
     assert_eq!(config.timeout_ms, Some(1000));
@@ -217,9 +217,11 @@ fn endpoints_follow_their_type() {
     assert_faults(&route("webhook", r#","endpoint":"""#), &[("/routes/0/endpoint", "endpoint_refused")]);
     assert_faults(&route("webhook", r#","endpoint":null"#), &[("/routes/0/endpoint", "wrong_type")]);
     assert_faults(&route("message", r#","endpoint":"other""#), &[("/routes/0/endpoint", "policy")]);
-    assert_faults(&route("signal", r#","endpoint":"4711""#), &[("/routes/0/endpoint", "not_allowed")]);
+    let signal = r#","signal":"SIGUSR2","endpoint":"4711""#;
+    assert_faults(&route("signal", signal), &[("/routes/0/endpoint", "not_allowed")]);
+    assert_faults(&route("signal", ""), &[("/routes/0", "missing")]);
     assert!(parse(&route("message", "")).is_ok());
-    assert!(parse(&route("signal", "")).is_ok());
+    assert!(parse(&route("signal", r#","signal":"SIGUSR2""#)).is_ok());
     // A URL at the limit is 2048 characters, 8 of them the scheme.
     let url = |extra: usize| format!(r#","endpoint":"https://{}""#, "é".repeat(2040 + extra));
     assert!(parse(&route("webhook", &url(0))).is_ok());
