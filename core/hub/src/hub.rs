@@ -281,7 +281,7 @@ impl Hub {
     }
 
     /// The sinks that have failed since the last time this was asked: they did not take a frame, or not in time. Their
-    /// listeners have ended.
+    /// listeners have ended. At most the newest 4,096.
     pub fn failed_sinks(&self) -> Result<Vec<SinkId>> {
         let core = self.core()?;
         Ok(std::mem::take(&mut *lock(&core.fanouts.failed)))

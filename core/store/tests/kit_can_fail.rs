@@ -55,6 +55,7 @@ const FAULTS: &[(Fault, &[&str])] = &[
         &["owned_events_come_back_byte_for_byte", "shared_events_come_back_byte_for_byte", RANDOM],
     ),
     (Fault::ForgetsTheEarliest, &["retention_by_count_is_exact", "the_head_outlives_all_events", RANDOM]),
+    (Fault::ReadsPublishesTwice, &["publishes_are_numbered_and_read_after_a_place"]),
     (Fault::IgnoresPages, &["a_read_stops_after_so_many_events", "a_read_stops_after_so_many_bytes", RANDOM]),
     (
         Fault::FollowsTheWallClock,

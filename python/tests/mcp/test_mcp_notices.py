@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,12 @@ import anyio
 import pytest
 import tidings.mcp
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_listen import Listener
+from mcp_stage import Stage
+from mcp_stage_v2 import low_level_server
+from mcp_types import SubscriptionsListenRequestParams
 from mcp_wire import LEGACY, MODERN, Client, Gate, Served
 from tidings import Hub
 
@@ -171,3 +178,36 @@ def test_a_client_hears_everything_in_one_place(hub: Hub, serve: Callable[..., S
         ],
         key=str,
     )
+
+
+def test_a_bus_of_the_authors_is_followed_and_his_own_handler_left_alone(
+    stage: Stage, hub: Hub, serve: Callable[..., Served]
+) -> None:
+    bus = InMemorySubscriptionBus()
+    server = low_level_server(stage)
+    server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(bus))
+    tidings.mcp.attach(server, hub)
+    served = serve(server)
+    listener = Listener(Client(served.port, MODERN), {"toolsListChanged": True}, "a")
+    asyncio.run_coroutine_threadsafe(bus.publish(ToolsListChanged()), served.loop).result(20)
+    assert listener.next() == ("notifications/tools/list_changed", {})
+    listener.answer.close()
+
+    async def own(ctx: Any, params: Any) -> Any:
+        raise MCPError(4711, "not today")
+
+    other = low_level_server(stage)
+    other.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, own)
+    tidings.mcp.attach(other, hub)
+    client = Client(serve(other).port, MODERN)
+    error = client.request("subscriptions/listen", {"notifications": {}}).messages()[-1]["error"]
+    assert error["code"] == 4711
+
+
+def test_progress_may_be_spaced(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
+    server = low_level_server(stage)
+    tidings.mcp.attach(server, hub, progress_interval=3600)
+    client = Client(serve(server).port, LEGACY)
+    *reports, last = client.call("steps", {"count": 50}, progress=True).messages()
+    assert [report["params"]["progress"] for report in reports] == [1, 50], "the first, and the one that completes it"
+    assert "result" in last

@@ -84,6 +84,7 @@ def attach(
     event_store: bool = True,
     resume_front: bool = True,
     fanout: bool = True,
+    progress_interval: float = 0.0,
     max_detached: int = DETACHED_CALLS,
     detached_limit: float = DETACHED_SECONDS,
 ) -> Attachment:
@@ -119,7 +120,8 @@ def attach(
     With `fanout` the server's peers are registered: sessions up to 2025-11-25 (which may then subscribe to resources and
     set a log level) and listeners of ``subscriptions/listen``. `notify`, a changed component and the SDK's own
     ``ctx.notify_tools_changed()`` tell each of them that asked, once, here and in other processes on the same store. Progress
-    is held to the protocol: it rises, and ends with its request.
+    is held to the protocol: it rises, ends with its request, and comes at most once in `progress_interval` seconds (but for the
+    report that reaches its total).
 
     `timeout` bounds tool calls, in seconds, for all tools or by name; a config may lower it. The tool is cancelled
     and the client gets an error.
@@ -148,6 +150,9 @@ def attach(
     _check_count("max_detached", max_detached)
     _check_seconds("detached_limit", detached_limit)
 
+    if progress_interval != 0:
+        _check_seconds("progress_interval", progress_interval)
+
     trouble = Trouble()
     nurseries = Nurseries(hub, trouble)
     store = EventStore(hub, resume_front=resume_front) if event_store else None
@@ -167,7 +172,7 @@ def attach(
         tasks_stream,
         step_aside=tasks == "auto",
     )
-    peers = _host.fan_out(low_level, hub, nurseries, trouble, server) if fanout else None
+    peers = _host.fan_out(low_level, hub, nurseries, trouble, server, progress_interval) if fanout else None
     made = Attachment(hub, named, store, served, nurseries, trouble, peers)
     _attachments[low_level] = made
     return made

@@ -13,6 +13,7 @@ from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.dispatcher import DispatchContext
 from mcp_types import SERVER_INFO_META_KEY
 from pydantic import BaseModel
@@ -45,9 +46,26 @@ def low_level(server: object) -> Server[Any] | None:
     return server if isinstance(server, Server) else None
 
 
-def bus(server: object) -> Any:
-    """What an `MCPServer` publishes changes on (`ctx.notify_tools_changed()`); None for any other server."""
-    return server._subscriptions if isinstance(server, mcpserver.MCPServer) else None
+def hides_lists(server: object) -> bool:
+    """Whether the server tells sessions that it does not send ``list_changed`` although it does."""
+    return isinstance(server, mcpserver.MCPServer)
+
+
+def bus(server: object, listen: Any) -> Any:
+    """What a server publishes changes on: an `MCPServer`'s own (`ctx.notify_tools_changed()`), or what the SDK's handler of
+    ``subscriptions/listen`` was made with; None if there is neither. `listen`: the server's handler entry, if it has one."""
+    if isinstance(server, mcpserver.MCPServer):
+        return server._subscriptions
+    handler = None if listen is None else listen.handler
+    return handler._bus if isinstance(handler, ListenHandler) else None
+
+
+def may_serve_listeners(server: object, listen: Any) -> bool:
+    """Whether our handler may take the place of the server's: not of one that its author wrote, nor where an `MCPServer` was
+    made with ``subscriptions=False``."""
+    if listen is None:
+        return not isinstance(server, mcpserver.MCPServer)
+    return isinstance(listen.handler, ListenHandler)
 
 
 def existing_manager(server: Server[Any]) -> StreamableHTTPSessionManager | None:
@@ -74,6 +92,7 @@ def missing() -> list[str]:
         "mcp.server.session.ServerSession._request_outbound": assigns(ServerSession, "_request_outbound"),
         "mcp.server.session.ServerSession._connection": assigns(ServerSession, "_connection"),
         "mcp.server.mcpserver.MCPServer._lowlevel_server": assigns(mcpserver.MCPServer, "_lowlevel_server"),
+        "mcp.server.subscriptions.ListenHandler._bus": assigns(ListenHandler, "_bus"),
         "mcp.server.lowlevel.Server._session_manager": assigns(Server, "_session_manager"),
         "mcp.server.lowlevel.Server.server_info_stamp": hasattr(Server, "server_info_stamp"),
         "mcp.server.lowlevel.Server.extensions": assigns(Server, "extensions"),

@@ -20,16 +20,23 @@ _LISTEN: Final = "subscriptions/listen"
 _NOT_TOLD: Final = "a change could not be published"
 
 
-def install(server: Server[Any], hub: Hub, nurseries: Nurseries, trouble: Trouble, outer: object) -> Peers:
+def install(
+    server: Server[Any],
+    hub: Hub,
+    nurseries: Nurseries,
+    trouble: Trouble,
+    outer: object,
+    progress_interval: float,
+) -> Peers:
     """Register the server's peers, and tell them of what changes. `outer` is what the server's author made."""
     desks = Desks(hub, nurseries, trouble)
-    bus = _compat.bus(outer)
-    peers = Peers(server, desks, hides_lists=bus is not None)
+    entry = server.get_request_handler(_LISTEN)
+    bus = _compat.bus(outer, entry)
+    peers = Peers(server, desks, hides_lists=_compat.hides_lists(outer), progress_interval=progress_interval)
     peers.install()
     chain = server.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, peers)
-    # An MCPServer that was made with `subscriptions=False` serves no listeners.
-    if bus is None or server.get_request_handler(_LISTEN) is not None:
+    if _compat.may_serve_listeners(outer, entry):
         server.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, ListenHandler(server, desks))
     if bus is not None:
         _bus.follow(bus, hub, trouble.report)

@@ -114,10 +114,11 @@ def peer_of(connection: Connection) -> Peer | None:
 class Peers:
     """The middleware that registers sessions, and the handlers of what they ask for."""
 
-    def __init__(self, server: Server[Any], desks: Desks, *, hides_lists: bool) -> None:
+    def __init__(self, server: Server[Any], desks: Desks, *, hides_lists: bool, progress_interval: float) -> None:
         self._server = server
         self._desks = desks
         self._hides_lists = hides_lists
+        self._progress_interval = progress_interval
         self._peers: dict[int, Peer] = {}
 
     def install(self) -> None:
@@ -145,7 +146,7 @@ class Peers:
             self._register(peer, ctx)
         if ctx.request_id is not None:
             if ctx.method == "tools/call":
-                return await _gates.gated(ctx, call_next, peer)
+                return await _gates.gated(ctx, call_next, peer, self._progress_interval)
             result = await call_next(ctx)
             if peer is not None:
                 self._served(peer, ctx.method, ctx.params or {})

@@ -33,9 +33,11 @@ _MESSAGE = "notifications/message"
 class GatedRequest:
     """Stands in for a request's `DispatchContext`."""
 
-    def __init__(self, inner: DispatchContext[Any], token: int | str | None, peer: Peer | None) -> None:
+    def __init__(
+        self, inner: DispatchContext[Any], token: int | str | None, peer: Peer | None, interval: float
+    ) -> None:
         self._inner = inner
-        self._progress = _progress(token)
+        self._progress = _progress(token, interval)
         self._peer = peer
 
     def __getattr__(self, name: str) -> Any:
@@ -75,11 +77,11 @@ class GatedRequest:
         self._progress.end()
 
 
-def _progress(token: int | str | None) -> Progress:
+def _progress(token: int | str | None, interval: float) -> Progress:
     try:
-        return Progress(token, 0.0)
+        return Progress(token, interval)
     except InvalidArgument:
-        return Progress(None, 0.0)  # beyond what an id may be: nothing is reported under it
+        return Progress(None, interval)  # beyond what an id may be: nothing is reported under it
 
 
 class GatedConnection:
@@ -117,13 +119,15 @@ def _passes(peer: Peer | None, params: Mapping[str, Any] | None) -> bool:
         return True  # a level that there is not is the SDK's to refuse
 
 
-async def gated(ctx: ServerRequestContext[Any, Any], call_next: CallNext, peer: Peer | None) -> HandlerResult:
+async def gated(
+    ctx: ServerRequestContext[Any, Any], call_next: CallNext, peer: Peer | None, interval: float
+) -> HandlerResult:
     """Run a request whose tool is held to the rules."""
     meta = (ctx.params or {}).get("_meta")
     token = meta.get("progressToken") if isinstance(meta, Mapping) else None
     if isinstance(token, bool) or not isinstance(token, int | str):
         token = None
-    outbound: Any = GatedRequest(_compat.request_outbound(ctx.session), token, peer)
+    outbound: Any = GatedRequest(_compat.request_outbound(ctx.session), token, peer, interval)
     session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
     asked = _compat.request_outbound(ctx.session).cancel_requested
     try:

@@ -99,7 +99,9 @@ def install(
     return False
 
 
-def fan_out(server: Server, hub: Hub, nurseries: Nurseries, trouble: Trouble, outer: object) -> None:
+def fan_out(
+    server: Server, hub: Hub, nurseries: Nurseries, trouble: Trouble, outer: object, progress_interval: float
+) -> None:
     """Nothing: fan-out needs mcp 2.x."""
 
 

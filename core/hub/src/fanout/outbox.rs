@@ -16,6 +16,9 @@ use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::{Signal, lock};
 
+/// A host that never asks which sinks have failed is told of the newest so many only.
+const FAILED_KEPT: usize = 4_096;
+
 pub(super) struct Shared {
     number: u32,
     board: Mutex<Board>,
@@ -64,20 +67,27 @@ impl Shared {
             });
             (board.publish(ready), gone)
         });
-        if !gone.is_empty() {
-            lock(&self.failed).extend(gone);
-            self.signal.raise();
-        }
+        self.report(gone);
         Fanout { failed, ..fanout }
     }
 
     pub(super) fn expire(&self, now: StoreMillis) {
         let mut gone = Vec::new();
         self.change(|board| board.expire(now, |sink, _| gone.push(sink)));
-        if !gone.is_empty() {
-            lock(&self.failed).extend(gone);
-            self.signal.raise();
+        self.report(gone);
+    }
+
+    /// Sinks have failed: the host is told.
+    fn report(&self, gone: Vec<SinkId>) {
+        if gone.is_empty() {
+            return;
         }
+        let mut failed = lock(&self.failed);
+        failed.extend(gone);
+        let over = failed.len().saturating_sub(FAILED_KEPT);
+        failed.drain(..over);
+        drop(failed);
+        self.signal.raise();
     }
 
     pub(super) fn next_late(&self) -> Option<StoreMillis> {
@@ -272,7 +282,7 @@ impl Outbox {
     pub fn broke(&self, sink: SinkId) -> usize {
         let ended = self.change(|board| board.broke(sink));
         if ended.is_some() {
-            lock(&self.shared.failed).push(sink);
+            self.shared.report(vec![sink]);
         }
         ended.unwrap_or(0)
     }

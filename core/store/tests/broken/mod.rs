@@ -61,6 +61,8 @@ pub(crate) enum Fault {
     ClaimsToBeShared,
     /// Says it remembers, and does not.
     ClaimsToBeDurable,
+    /// What was read of the log comes again.
+    ReadsPublishesTwice,
 }
 
 /// How often each answer was given.
@@ -341,6 +343,7 @@ impl Store for Broken {
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
+        let after = if self.fault == Fault::ReadsPublishesTwice { after.saturating_sub(1) } else { after };
         self.inner.publishes(after, limit)
     }
 
