@@ -128,6 +128,8 @@ struct SinkRow {
     /// The drain in which they were handed out.
     drain: u32,
     late: StoreMillis,
+    /// It is in `Board::late`, once.
+    timed: bool,
     deadline: i64,
     reachable: bool,
     principal: Option<Box<str>>,
@@ -146,7 +148,7 @@ pub(super) struct Board {
     by_list: Vec<Members>,
     by_name: Vec<HashMap<Box<str>, Members>>,
     ready: VecDeque<Key>,
-    /// When which sink is late at the earliest. What was written meanwhile stays until then.
+    /// When which sink is late at the earliest, each once: one that has written meanwhile stays in here until then.
     late: VecDeque<(StoreMillis, Key)>,
     /// Sinks that cannot be told anything at the moment.
     unreachable: usize,
@@ -212,6 +214,7 @@ impl Board {
             handed: 0,
             drain: 0,
             late: 0,
+            timed: false,
             deadline,
             reachable: true,
             principal: principal.map(Into::into),
@@ -451,18 +454,18 @@ impl Board {
     /// Ends the sinks that have not written in time.
     pub(super) fn expire(&mut self, now: StoreMillis, mut ended: impl FnMut(SinkId, &[&Filter])) {
         self.now = self.now.max(now);
-        while let Some((at, key)) = self.late.front().copied().filter(|(at, _)| *at <= now) {
+        while let Some((_, key)) = self.late.front().copied().filter(|(at, _)| *at <= now) {
             self.late.pop_front();
-            let Some(row) = self.sinks.get(key) else { continue };
+            let Some(row) = self.sinks.get_mut(key) else { continue };
+            row.timed = row.state == Sink::Writing && row.late > now;
             if row.state != Sink::Writing {
                 continue;
             }
-            if row.late > at {
+            if row.timed {
                 // It has been written to since.
-                if row.late > now {
-                    self.insert_late(row.late, key);
-                    continue;
-                }
+                let later = row.late;
+                self.insert_late(later, key);
+                continue;
             }
             if self.step_sink(key, SinkEvent::Late) == SinkAct::Report {
                 let Some(row) = self.sinks.get(key) else { continue };
@@ -604,7 +607,7 @@ impl Board {
         sink.drain = self.drains;
         sink.handed += u32::try_from(handed).unwrap_or(u32::MAX);
         sink.late = self.now.saturating_add(sink.deadline);
-        if first {
+        if first && !std::mem::replace(&mut sink.timed, true) {
             let (late, key) = (sink.late, row.sink);
             self.insert_late(late, key);
         }
