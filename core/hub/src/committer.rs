@@ -345,6 +345,7 @@ impl Committer {
                     self.counters.events.fetch_add(taken.events(), Ordering::Relaxed);
                     self.removed(taken.bytes());
                     owned.done(&taken);
+                    means.notifier.committed(owned.id, owned.claim, &taken.chunks, taken.end.is_some());
                     if let Some(end) = taken.end {
                         let _ = end.reply.send(Ok(()));
                     }

@@ -24,6 +24,7 @@ mod owned;
 mod plan;
 mod policy;
 mod receipt;
+mod recent;
 mod sender;
 mod stream;
 mod tail;

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use tidings_proto::stream::StreamId;
+use tidings_store::{Chunk, ReadLimits};
+
+use crate::recent::{ALL_BYTES, Found, Recent};
 
 /// Locks, also after a panic elsewhere: every critical section here leaves its data whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,8 +61,32 @@ impl Signal {
 /// Who waits for which stream.
 #[derive(Default)]
 pub(crate) struct Notifier {
-    waiting: Mutex<HashMap<StreamId, Vec<Weak<Signal>>>>,
+    waiting: Mutex<Waiting>,
     count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    streams: HashMap<StreamId, Watched>,
+    /// What all of their recent chunks weigh.
+    bytes: usize,
+}
+
+/// A stream that somebody waits for.
+#[derive(Default)]
+struct Watched {
+    signals: Vec<Weak<Signal>>,
+    recent: Recent,
+}
+
+impl Waiting {
+    /// Changes what is kept of a stream that somebody waits for.
+    fn change(&mut self, stream: StreamId, change: impl FnOnce(&mut Recent, usize)) {
+        let Some(watched) = self.streams.get_mut(&stream) else { return };
+        let others = self.bytes - watched.recent.bytes();
+        change(&mut watched.recent, ALL_BYTES.saturating_sub(others));
+        self.bytes = others + watched.recent.bytes();
+    }
 }
 
 impl Notifier {
@@ -67,7 +94,7 @@ impl Notifier {
     pub(crate) fn watch(&self, stream: StreamId) -> (Arc<Signal>, bool) {
         let signal = Arc::new(Signal::default());
         let first = self.count.fetch_add(1, Ordering::AcqRel) == 0;
-        lock(&self.waiting).entry(stream).or_default().push(Arc::downgrade(&signal));
+        lock(&self.waiting).streams.entry(stream).or_default().signals.push(Arc::downgrade(&signal));
         (signal, first)
     }
 
@@ -75,13 +102,33 @@ impl Notifier {
     pub(crate) fn unwatch(&self, stream: StreamId, signal: &Arc<Signal>) {
         self.count.fetch_sub(1, Ordering::AcqRel);
         let mut waiting = lock(&self.waiting);
-        if let Some(signals) = waiting.get_mut(&stream) {
-            // By identity: whoever raises it right now holds it too.
-            signals.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(signal)));
-            if signals.is_empty() {
-                waiting.remove(&stream);
-            }
+        let Some(Watched { signals, .. }) = waiting.streams.get_mut(&stream) else { return };
+        // By identity: whoever raises it right now holds it too.
+        signals.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(signal)));
+        if signals.is_empty() {
+            waiting.change(stream, |recent, _| recent.clear());
+            waiting.streams.remove(&stream);
         }
+    }
+
+    /// Keeps what a claim of this process has just committed, for those who wait for it.
+    pub(crate) fn committed(&self, stream: StreamId, claim: u32, chunks: &[Chunk], closed: bool) {
+        if self.any() {
+            lock(&self.waiting).change(stream, |recent, room| recent.add(claim, chunks, closed, room));
+        }
+    }
+
+    /// What was kept from `next` on, for a reader who knows of this claim; see [`committed`](Self::committed). Once the only
+    /// reader has all of it, it is not kept any longer.
+    pub(crate) fn recent(&self, stream: StreamId, claim: u32, next: u64, limits: ReadLimits) -> Option<Found> {
+        let mut waiting = lock(&self.waiting);
+        let Watched { signals, recent } = waiting.streams.get(&stream)?;
+        let found = recent.find(claim, next, limits)?;
+        let all = found.chunks.last().map(Chunk::end) == Some(found.end);
+        if all && signals.len() == 1 && !found.closed {
+            waiting.change(stream, |recent, _| recent.clear());
+        }
+        Some(found)
     }
 
     /// Whether anybody waits at all.
@@ -94,7 +141,8 @@ impl Notifier {
         if !self.any() {
             return;
         }
-        let signals = lock(&self.waiting).get(&stream).cloned().unwrap_or_default();
+        let signals =
+            lock(&self.waiting).streams.get(&stream).map(|watched| watched.signals.clone()).unwrap_or_default();
         for signal in signals.iter().filter_map(Weak::upgrade) {
             signal.raise();
         }
@@ -105,7 +153,8 @@ impl Notifier {
         if !self.any() {
             return;
         }
-        let signals: Vec<_> = lock(&self.waiting).values().flatten().cloned().collect();
+        let signals: Vec<_> =
+            lock(&self.waiting).streams.values().flat_map(|watched| &watched.signals).cloned().collect();
         for signal in signals.iter().filter_map(Weak::upgrade) {
             signal.raise();
         }

@@ -168,7 +168,7 @@ impl Stream {
         Ok(self.core.store.stream(&self.key)?)
     }
 
-    /// Reads committed events. A stream that does not exist reads as empty from the start (its cursor then names no
+    /// Reads committed events, at most `limits.events`. A stream that does not exist reads as empty from the start (its cursor then names no
     /// stream and opens nothing); from anywhere else it is an error of code `unknown_cursor`.
     pub fn read(&self, after: After, limits: ReadLimits) -> Result<Read> {
         self.core.alive()?;
@@ -186,7 +186,7 @@ impl Stream {
             };
         };
         let mut tail = Tail::start(Arc::clone(&self.core), info, after)?;
-        tail.read(limits)
+        tail.read_exactly(limits)
     }
 
     /// What is committed now, after that place, as JSON Lines; see [`Export`].

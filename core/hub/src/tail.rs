@@ -25,6 +25,8 @@ pub struct Tail {
     next: u64,
     gap: Option<Gap>,
     ended: bool,
+    /// Of what was read no more than so many events are answered; the rest is read again.
+    limit: usize,
     /// The stream's writer, while no commit has reached the stream.
     unborn: Option<Arc<Owned>>,
     signal: Option<Arc<Signal>>,
@@ -41,7 +43,7 @@ impl Tail {
             _ => info.claim,
         };
         let (id, epoch) = (info.id, info.epoch);
-        Ok(Self { core, id, epoch, claim, next, gap, ended: false, unborn: None, signal: None })
+        Ok(Self { core, id, epoch, claim, next, gap, ended: false, limit: usize::MAX, unborn: None, signal: None })
     }
 
     /// A tail of a stream that no commit has reached.
@@ -69,12 +71,21 @@ impl Tail {
         Ok(info.is_some_and(|info| info.owned && info.owner_gone && info.closed_at.is_none()))
     }
 
+    /// Reads what is committed, at most `limits.events`, and about `limits.bytes`.
+    pub(crate) fn read_exactly(&mut self, limits: ReadLimits) -> Result<Read> {
+        self.limit = limits.events.max(1) as usize;
+        self.read(limits)
+    }
+
     /// Reads what is committed, about `limits` (whole stored chunks, see [`ReadLimits`]), without waiting. At most one
     /// gap, which comes before the events.
     pub fn read(&mut self, limits: ReadLimits) -> Result<Read> {
         self.core.alive()?;
         if self.ended {
             return Ok(self.answer(None, Vec::new(), None));
+        }
+        if let Some(read) = self.read_recent(limits) {
+            return Ok(read);
         }
         let Some(mut page) = self.page(limits)? else {
             if self.unborn.is_some() {
@@ -113,6 +124,21 @@ impl Tail {
         Ok(self.answer(gap, events, info.next_seq.checked_sub(1)))
     }
 
+    /// What this process has just committed need not be read back.
+    fn read_recent(&mut self, limits: ReadLimits) -> Option<Read> {
+        if self.signal.is_none() || self.gap.is_some() || self.unborn.is_some() {
+            return None;
+        }
+        let found = self.core.notifier.recent(self.id, self.claim, self.next, limits)?;
+        let mut events = Vec::new();
+        for chunk in &found.chunks {
+            events.extend(chunk.events_from(self.next).take(chunk.count as usize));
+        }
+        self.next = events.last()?.seq + 1;
+        self.ended = found.closed && self.next >= found.end;
+        Some(self.answer(None, events, Some(found.end - 1)))
+    }
+
     fn page(&mut self, limits: ReadLimits) -> Result<Option<Page>> {
         let mut page = self.core.store.read(self.id, self.next, limits)?;
         if page.is_none()
@@ -137,10 +163,14 @@ impl Tail {
                 continue;
             }
             let from = self.next;
-            events.extend(chunk.events().take(chunk.count as usize).filter(|event| event.seq >= from));
+            let wanted = self.limit.saturating_sub(events.len());
+            events.extend(chunk.events_from(from).take_while(|event| event.seq < chunk.end()).take(wanted));
             self.next = events.last().map_or(from, |event| event.seq + 1).max(from);
             if self.next == chunk.end() {
                 continue;
+            }
+            if events.len() == self.limit {
+                break;
             }
             // A tombstone, or bytes that do not hold the events they should.
             let goes_on = gap.is_some_and(|gap| gap.reason == GapReason::Lost && gap.earliest_seq == Some(self.next));

@@ -6,6 +6,8 @@
 //! event := flags u8 | time i64 | type_len u16 | identity_len u16 | payload_len u32 | type | identity | payload
 //! ```
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use tidings_proto::time::UnixMillis;
 
@@ -80,13 +82,21 @@ impl Chunk {
 
     /// Its events in order, without copying payloads. Empty for a tombstone.
     pub fn events(&self) -> ChunkEvents {
-        ChunkEvents {
+        self.events_from(self.first_seq)
+    }
+
+    /// Its events from that number on. Those before it are stepped over without being made.
+    pub fn events_from(&self, seq: u64) -> ChunkEvents {
+        let mut events = ChunkEvents {
             data: self.data.clone().unwrap_or_default(),
             at: 0,
             seq: self.first_seq,
-            kind: String::new(),
+            kind_at: 0..0,
+            kind: None,
             identity: None,
-        }
+        };
+        while events.seq < seq && events.step().is_some() {}
+        events
     }
 }
 
@@ -163,8 +173,18 @@ pub struct ChunkEvents {
     data: Bytes,
     at: usize,
     seq: u64,
-    kind: String,
-    identity: Option<Identity>,
+    /// Where the newest type stands, and its text once an event was made of it.
+    kind_at: Range<usize>,
+    kind: Option<String>,
+    /// Where the newest identity stands.
+    identity: Option<Range<usize>>,
+}
+
+/// One event's fixed part.
+struct Step {
+    flags: u8,
+    time: UnixMillis,
+    payload: Range<usize>,
 }
 
 impl ChunkEvents {
@@ -174,11 +194,30 @@ impl ChunkEvents {
         Some(bytes)
     }
 
-    fn slice(&mut self, len: usize) -> Option<Bytes> {
-        let end = self.at.checked_add(len)?;
-        let slice = (end <= self.data.len()).then(|| self.data.slice(self.at..end))?;
-        self.at = end;
-        Some(slice)
+    fn range(&mut self, len: usize) -> Option<Range<usize>> {
+        let end = self.at.checked_add(len).filter(|end| *end <= self.data.len())?;
+        Some(std::mem::replace(&mut self.at, end)..end)
+    }
+
+    /// Goes past the next event.
+    fn step(&mut self) -> Option<Step> {
+        let [flags] = self.take::<1>()?;
+        let time = UnixMillis::from_le_bytes(self.take()?);
+        let kind_len = u16::from_le_bytes(self.take()?);
+        let identity_len = u16::from_le_bytes(self.take()?);
+        let payload_len = u32::from_le_bytes(self.take()?);
+        let kind = self.range(usize::from(kind_len))?;
+        let identity = self.range(usize::from(identity_len))?;
+        let payload = self.range(usize::try_from(payload_len).ok()?)?;
+        if flags & SAME_TYPE == 0 {
+            self.kind_at = kind;
+            self.kind = None;
+        }
+        if flags & (HAS_IDENTITY | SAME_IDENTITY) == HAS_IDENTITY {
+            self.identity = Some(identity);
+        }
+        self.seq += 1;
+        Some(Step { flags, time, payload })
     }
 }
 
@@ -186,24 +225,23 @@ impl Iterator for ChunkEvents {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        let [flags] = self.take::<1>()?;
-        let time = UnixMillis::from_le_bytes(self.take()?);
-        let kind_len = u16::from_le_bytes(self.take()?);
-        let identity_len = u16::from_le_bytes(self.take()?);
-        let payload_len = u32::from_le_bytes(self.take()?);
-        let kind = self.slice(usize::from(kind_len))?;
-        if flags & SAME_TYPE == 0 {
-            self.kind = std::str::from_utf8(&kind).ok()?.to_owned();
-        }
-        let identity = self.slice(usize::from(identity_len))?;
-        if flags & (HAS_IDENTITY | SAME_IDENTITY) == HAS_IDENTITY {
-            self.identity = Some(identity);
-        }
-        let payload = self.slice(usize::try_from(payload_len).ok()?)?;
         let seq = self.seq;
-        self.seq += 1;
+        let Step { flags, time, payload } = self.step()?;
+        let kind = match &self.kind {
+            Some(kind) => kind.clone(),
+            None => {
+                let text = std::str::from_utf8(self.data.get(self.kind_at.clone())?).ok()?;
+                self.kind.insert(text.to_owned()).clone()
+            }
+        };
         let identity = (flags & HAS_IDENTITY != 0).then(|| self.identity.clone()).flatten();
-        Some(Event { seq, kind: self.kind.clone(), payload, time, identity })
+        Some(Event {
+            seq,
+            kind,
+            payload: self.data.slice(payload),
+            time,
+            identity: identity.map(|identity| self.data.slice(identity)),
+        })
     }
 }
 
@@ -235,6 +273,22 @@ mod tests {
             assert_eq!(event.seq, 100 + i as u64);
             assert_eq!((event.kind.as_str(), &event.payload[..], event.time), (kind, payload, time));
             assert_eq!(event.identity.as_ref(), identity);
+        }
+    }
+
+    #[test]
+    fn begins_at_any_event() {
+        let ids = [None, Some(Bytes::from_static(b"{}")), Some(Bytes::from_static(b"{\"task\":\"t\"}"))];
+        let mut builder = ChunkBuilder::default();
+        for n in 0..30_usize {
+            let (kind, id) = (["a", "bb", "ccc"][n / 7 % 3], ids[n / 4 % 3].as_ref());
+            assert!(builder.push(kind, n.to_string().as_bytes(), n as i64, id));
+        }
+        let chunk = builder.take(5);
+        let all: Vec<_> = chunk.events().collect();
+        for from in 0..40 {
+            let want: Vec<_> = all.iter().filter(|event| event.seq >= from).cloned().collect();
+            assert_eq!(chunk.events_from(from).collect::<Vec<_>>(), want, "from {from}");
         }
     }
 
