@@ -17,7 +17,7 @@ BEYOND_A_SCHEMA = {
     "secret_required", "duplicate_header", "header_reserved", "header_value", "header_not_allowed", "header_name",
     "secret_length", "secret_base64", "secret_url_safe", "not_yet_supported", "not_allowed", "too_big",
     "plain_http", "metadata_address", "special_address", "user_info", "character", "internal_name", "port", "scheme",
-    "fragment", "metadata_name", "pointer", "operand", "group_rule", "outcome",
+    "fragment", "metadata_name", "not_open", "pointer", "operand", "group_rule", "outcome",
 }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ fn everything_that_is_served_is_read() {
              "secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","headers":{"X-B":"2","X-A":"1"},
              "deadlineMs":1000,"fifoKey":"k","x":null},
             {"id":"m","type":"message","endpoint":"session-2","triggers":["streaming","io.tidings/disconnected"]},
-            {"id":"s","type":"signal","signal":"SIGUSR1","triggers":["completed"]}]}"#,
+            {"id":"s","type":"signal","signal":"SIGRTMIN+3","triggers":["completed"]}]}"#,
     )
     .unwrap();
     assert_eq!(config.timeout_ms, Some(1000));
@@ -104,7 +104,7 @@ fn everything_that_is_served_is_read() {
     assert_eq!(headers, [("X-B", "2"), ("X-A", "1")]);
     assert_eq!((route.deadline_ms, route.fifo_key.as_deref()), (Some(1000), Some("k")));
     assert_eq!(config.routes[1].triggers, [Trigger::Streaming.into(), Trigger::Disconnected.into()]);
-    assert_eq!(config.routes[2].endpoint, None);
+    assert_eq!((config.routes[2].endpoint.as_deref(), config.routes[2].signal), (None, Some(Doorbell::RealTime(3))));
 }
 
 #[test]
