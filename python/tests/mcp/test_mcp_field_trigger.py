@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_stage import ERAS, Stage
+from mcp_stage import ERAS, Stage, high_level_server
 from mcp_wire import LEGACY, MODERN, Client, Receiver, Served
 from tidings import Hub
 
@@ -81,9 +81,10 @@ def test_b35_a_modern_call_with_routes_outlives_its_connection(
 
 
 def test_b35_a_legacy_stateless_call_is_not_cancelled_by_its_connection(
-    server: Any, stage: Stage, receiver: Receiver, hub: Hub, serve: Callable[..., Served]
+    stage: Stage, receiver: Receiver, hub: Hub, serve: Callable[..., Served]
 ) -> None:
     # The documented choice: the text of 2025-11-25 says that a disconnection is no cancel, with a session or without.
+    server = high_level_server(stage)
     tidings.mcp.attach(server, hub, routes=["webhook"])
     client = Client(serve(server, stateless_http=True).port, LEGACY)
     assert client.session is None
