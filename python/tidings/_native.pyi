@@ -12,6 +12,7 @@ __all__ = [
     "Call",
     "Delivery",
     "Ended",
+    "Endpoint",
     "Event",
     "Export",
     "Fanout",

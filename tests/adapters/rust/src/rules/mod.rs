@@ -4,6 +4,7 @@ mod address;
 mod call;
 mod config;
 mod delivery;
+mod endpoint;
 mod fanout;
 mod firing;
 mod id;
@@ -51,6 +52,11 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "delivery.deadline" => delivery::expiry(given),
         "delivery.category" => delivery::category(given),
         "delivery.public_category" => delivery::public_category(given),
+        "endpoint.step" => endpoint::row(given),
+        "breaker.step" => endpoint::breaker(given),
+        "rate.take" => endpoint::rate(given),
+        "webhook.challenge" => endpoint::challenge(given),
+        "webhook.receiver" => endpoint::receiver(given),
         "backoff.ceiling" => delivery::ceiling(given),
         "backoff.jitter" => delivery::jitter(given),
         "retry_after.parse" => delivery::retry_after(given),
