@@ -11,7 +11,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-licences storm
+	check-python check-stubs check-purity check-api check-licences storm
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,12 @@ check-python:  ## Python lints and the package's types
 
 check-stubs:  ## the extension module and its stub say the same
 	@$(RUN_TESTS) stubs
+
+check-purity:  ## core/proto has no effects, and nothing depends on what it does not use
+	@$(RUN_TESTS) purity unused
+
+check-api:  ## what the packages offer is what api/ lists (tools/api.py --write after a change that is meant)
+	@$(RUN_TESTS) api
 
 check-licences:  ## licences and sources of all that comes along (deny.toml)
 	@$(RUN_TESTS) licences

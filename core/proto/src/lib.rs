@@ -2,8 +2,8 @@
 //!
 //! Nothing here does IO, reads a clock, starts a thread or draws a random number: all of those are arguments.
 //! Payloads are raw JSON text that nobody re-serialises.
-#![warn(clippy::disallowed_methods, reason = "time, randomness and the environment are inputs to this crate")]
-#![warn(clippy::disallowed_types, reason = "iteration order must not depend on the process")]
+#![deny(clippy::disallowed_methods, reason = "time, randomness and the environment are inputs to this crate")]
+#![deny(clippy::disallowed_types, reason = "iteration order must not depend on the process")]
 #![forbid(unsafe_code)]
 
 pub mod address;
