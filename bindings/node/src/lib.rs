@@ -9,6 +9,8 @@
 //! - Objects belong to the JavaScript thread (main or worker) that made them and go when it does.
 // What `#[napi]` exports has to be `pub`, and nobody imports this crate.
 #![allow(unreachable_pub)]
+// In a test build `#[napi]` exports nothing, so that nothing is used there.
+#![cfg_attr(test, allow(dead_code, unused_imports))]
 
 mod call;
 mod convert;
