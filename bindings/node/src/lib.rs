@@ -5,7 +5,7 @@
 //!
 //! - Every entry runs inside the bridge's panic guard and throws an `Error` with a `code` of the one error table.
 //! - Nothing here keeps the process alive and no thread of ours runs JavaScript: an operation that waits is parked at the
-//!   thread's [`port`], which calls one payload-free weak function when there is something to drain.
+//!   thread's port, which calls one payload-free weak function when there is something to drain.
 //! - Objects belong to the JavaScript thread (main or worker) that made them and go when it does.
 // What `#[napi]` exports has to be `pub`, and nobody imports this crate.
 #![allow(unreachable_pub)]
