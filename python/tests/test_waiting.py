@@ -77,7 +77,7 @@ def test_cancelled_waits_leave_nothing_behind(hub: tidings.Hub, unraisable: list
     before = descriptors()
     for _ in range(500):
         asyncio.run(once())
-    assert descriptors() <= before + 1
+    assert descriptors() < before + A_FEW
     hub.run(writer.flush())
     page = hub.run(stream.read())
     assert [event.payload for event in page.events] == [str(n).encode() for n in range(502)]
@@ -108,6 +108,10 @@ def test_a_value_that_arrived_is_not_lost_by_a_cancel(hub: tidings.Hub) -> None:
     asyncio.run(main())
 
 
+# Reads that overlap have the store open another connection, of three files. A port that stayed would be one for each loop.
+A_FEW = 10
+
+
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_a_loop_takes_its_port_along(hub: tidings.Hub, new_loop: object) -> None:
     writer, stream = started(hub)
@@ -124,7 +128,7 @@ def test_a_loop_takes_its_port_along(hub: tidings.Hub, new_loop: object) -> None
     before = descriptors()
     for _ in range(50):
         once()
-    assert descriptors() <= before + 1
+    assert descriptors() < before + A_FEW
 
 
 def test_a_loop_that_is_dropped_while_somebody_waits(hub: tidings.Hub, unraisable: list[object]) -> None:
@@ -143,7 +147,7 @@ def test_a_loop_that_is_dropped_while_somebody_waits(hub: tidings.Hub, unraisabl
     hub.run(hub.stream("s", "other").append(b"x"))
     writer.append(b"1")
     hub.run(writer.flush())
-    assert descriptors() <= before + 1
+    assert descriptors() < before + A_FEW
 
 
 def test_a_tail_moves_between_loops(hub: tidings.Hub) -> None:
