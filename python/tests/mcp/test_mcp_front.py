@@ -162,6 +162,7 @@ def test_only_its_own_principal_is_served(
 
 
 def test_what_is_not_known_is_the_apps_to_answer(hub: Hub, front: Callable[..., Served]) -> None:
+    """Field reports B10 and B12: a resume that cannot work is refused at once, not answered with a silent or open stream."""
     begin, ids, _ = told(hub, "one")
     other, _, _ = told(hub, "two")
     port = front().port
@@ -190,6 +191,7 @@ def test_what_is_not_known_is_the_apps_to_answer(hub: Hub, front: Callable[..., 
 
 
 def test_it_follows_live_and_keeps_the_connection_alive(hub: Hub, front: Callable[..., Served]) -> None:
+    """Field report B13: a byte at once, then comments, which are no events and move no cursor."""
     begin, _, said = told(hub, count=1, close=False)
     answer = asking(front(keep_alive=0.05).port, "s").get(begin)
     lines = answer.lines()

@@ -208,7 +208,25 @@ def test_the_standalone_stream_is_followed_until_the_client_leaves(
     resumed.close()
 
 
+def test_a_finished_call_that_is_resumed_leaves_the_standalone_stream_alone(
+    stage: Stage, hub: Hub, serve: Callable[..., Served]
+) -> None:
+    """Field report B11 (a): a resume is bound to the stream that the id names, and ends there when that one is over."""
+    server = high_level_server(stage)
+    tidings.mcp.attach(server, hub)
+    client = Client(serve(server).port, LEGACY)
+    standalone = client.get()
+    ended = client.call("steps", {"count": 1}).rest()[-1]
+    assert ended.id is not None
+    for _ in range(3):
+        assert client.get(ended.id).rest() == []
+        client.call("announce", {"times": 1}).rest()
+    assert [event.message["method"] for event in standalone.take(3)] == ["notifications/tools/list_changed"] * 3
+    standalone.close()
+
+
 def test_a_resume_takes_over_from_a_connection_still_open(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
+    """Field report B11 (b): the latest connection wins, and nothing is lost."""
     server = high_level_server(stage)
     tidings.mcp.attach(server, hub)
     client = Client(serve(server).port, LEGACY)
