@@ -345,3 +345,17 @@ def test_progress_rises_and_ends_with_its_request(
             got = [(report["params"]["progressToken"], report["params"]["progress"]) for report in reports]
             assert got == [(token, 1), (token, 2), (token, 3)]
             assert last["id"] == id
+
+
+def test_progress_stays_off_the_sessions_own_stream(
+    plain: Any, stage: Stage, hub: Hub, serve: Callable[..., Served]
+) -> None:
+    """Field case B49, with a GET open: the first that comes on it is what belongs there."""
+    tidings.mcp.attach(plain, hub)
+    client = Client(serve(plain).port, LEGACY)
+    standalone = client.get()
+    reports = client.request("tools/call", {"name": "steps", "arguments": {"count": 3}}, 5, progressToken=1).messages()
+    assert [report.get("method") for report in reports] == ["notifications/progress"] * 3 + [None]
+    tidings.mcp.notify(plain, "tools")
+    assert standalone.take(1)[0].message["method"] == "notifications/tools/list_changed"
+    standalone.close()
