@@ -95,8 +95,9 @@ pub(crate) fn page(
         while events < u64::from(limits.events.max(1)) && bytes < limits.bytes.max(1) {
             let Some(next) = found.next()? else { break };
             let chunk = rows::chunk(next)?;
-            events += u64::from(chunk.count);
-            bytes += chunk.weight();
+            let rest = chunk.rest(from);
+            events += rest.0;
+            bytes += rest.1;
             chunks.push(chunk);
         }
     }

@@ -80,6 +80,12 @@ impl Chunk {
         self.data.as_ref().map_or(0, |data| data.len() as u64)
     }
 
+    /// How many of its events a reader gets who starts at `from`, and about how many bytes they are.
+    pub fn rest(&self, from: u64) -> (u64, u64) {
+        let events = self.end().saturating_sub(from.max(self.first_seq));
+        (events, self.weight().saturating_mul(events) / u64::from(self.count.max(1)))
+    }
+
     /// Its events in order, without copying payloads. Empty for a tombstone.
     pub fn events(&self) -> ChunkEvents {
         self.events_from(self.first_seq)

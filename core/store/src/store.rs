@@ -22,7 +22,7 @@ pub struct Boot {
     pub now_ms: i64,
 }
 
-/// Bounds of one read.
+/// Bounds of one read, counted from its first event on and not from the beginning of the chunk that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
     /// Stop after the chunk with which at least this many events were read.

@@ -160,8 +160,9 @@ impl Stream {
         let (mut events, mut bytes) = (0, 0);
         let mut page = Vec::new();
         for (_, chunk) in self.chunks.range(start..) {
-            events += u64::from(chunk.count);
-            bytes += chunk.weight();
+            let rest = chunk.rest(from);
+            events += rest.0;
+            bytes += rest.1;
             page.push(chunk.clone());
             if events >= u64::from(limits.events) || bytes >= limits.bytes {
                 break;

@@ -220,8 +220,8 @@ impl Player<'_> {
         loop {
             let page = self.store.read(stream.id, from, limits).expect("reads").expect("there");
             let Some((last, before)) = page.chunks.split_last() else { break };
-            let events = |chunks: &[crate::Chunk]| chunks.iter().map(|chunk| u64::from(chunk.count)).sum::<u64>();
-            let bytes = |chunks: &[crate::Chunk]| chunks.iter().map(crate::Chunk::weight).sum::<u64>();
+            let events = |chunks: &[crate::Chunk]| chunks.iter().map(|chunk| chunk.rest(from).0).sum::<u64>();
+            let bytes = |chunks: &[crate::Chunk]| chunks.iter().map(|chunk| chunk.rest(from).1).sum::<u64>();
             let enough = |chunks| events(chunks) >= u64::from(limits.events) || bytes(chunks) >= limits.bytes;
             prop_assert!(!enough(before), "a page of {limits:?} from {from} stops in time");
             prop_assert!(enough(&page.chunks) || last.end() == stream.next_seq(), "nor sooner");

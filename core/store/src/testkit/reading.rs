@@ -37,6 +37,8 @@ pub(super) fn a_read_stops_after_so_many_events(store: &dyn Store) {
     assert_eq!(page(store, 8, limits(8)), (8, 16, 2));
     assert_eq!(page(store, 8, limits(1_000)), (8, 20, 3));
     assert_eq!(page(store, 0, limits(20)), (0, 20, 5));
+    assert_eq!(page(store, 3, limits(1)), (0, 4, 1));
+    assert_eq!(page(store, 3, limits(4)), (0, 8, 2), "what lies before the first event does not count");
 }
 
 pub(super) fn a_read_stops_after_so_many_bytes(store: &dyn Store) {
@@ -47,6 +49,7 @@ pub(super) fn a_read_stops_after_so_many_bytes(store: &dyn Store) {
     assert_eq!(page(store, 0, limits(weight)), (0, 4, 1));
     assert_eq!(page(store, 4, limits(weight + 1)), (4, 12, 2));
     assert_eq!(page(store, 4, limits(1 << 40)), (4, 20, 4));
+    assert_eq!(page(store, 3, limits(weight)), (0, 8, 2), "what lies before the first event does not count");
 }
 
 pub(super) fn a_read_begins_in_the_chunk_that_holds_its_first_event(store: &dyn Store) {
