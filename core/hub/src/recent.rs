@@ -73,8 +73,9 @@ impl Recent {
             if !chunks.is_empty() && (events >= u64::from(limits.events) || bytes >= limits.bytes) {
                 break;
             }
-            events += u64::from(chunk.count);
-            bytes += chunk.weight();
+            let rest = chunk.rest(next);
+            events += rest.0;
+            bytes += rest.1;
             chunks.push(chunk.clone());
         }
         Some(Found { chunks, end: last.end(), closed: self.closed })
