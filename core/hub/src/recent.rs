@@ -119,8 +119,11 @@ mod tests {
         assert_eq!(found(&recent, 2, 10), None, "of another claim");
         recent.add(1, &[chunk(21, 1, 1)], true, ALL_BYTES);
         assert_eq!(found(&recent, 1, 21), Some((vec![21], 22, true)));
-        let limits = ReadLimits { events: 5, bytes: u64::MAX };
-        assert_eq!(recent.find(1, 12, limits).map(|found| found.chunks.len()), Some(1));
+        // From 12 on the first chunk has three events.
+        for (events, chunks) in [(3, 1), (4, 2), (8, 2), (9, 3)] {
+            let limits = ReadLimits { events, bytes: u64::MAX };
+            assert_eq!(recent.find(1, 12, limits).map(|found| found.chunks.len()), Some(chunks), "{events}");
+        }
         let limits = ReadLimits { events: 6, bytes: 1 };
         assert_eq!(recent.find(1, 12, limits).map(|found| found.chunks.len()), Some(1));
     }
