@@ -84,3 +84,10 @@ def test_rust_outside_the_path_is_found(machine: Path) -> None:
 def test_this_machine_has_all() -> None:
     done = check("--test")
     assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stdout
+
+
+def test_node_without_npm_is_told(machine: Path) -> None:
+    install(machine, "node", "echo v20.1.0")
+    assert "missing: npm" in run(machine, "--node").stdout
+    install(machine, "npm", "exit 0")
+    assert "missing: npm" not in run(machine, "--node").stdout
