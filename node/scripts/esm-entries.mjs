@@ -6,6 +6,6 @@ import { fileURLToPath } from "node:url";
 
 const dist = join(dirname(fileURLToPath(import.meta.url)), "..", "dist");
 
-for (const entry of ["index", "mcp/index"]) {
+for (const entry of ["index", "mcp/index", "webhook/index", "client/index"]) {
   for (const kind of ["mjs", "d.mts"]) writeFileSync(join(dist, `${entry}.${kind}`), 'export * from "./index.js";\n');
 }

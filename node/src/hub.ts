@@ -5,6 +5,7 @@ import { Call } from "./call";
 import { entry } from "./errors";
 import { flushLog } from "./log";
 import { native, type NativeBegin, type NativeHub } from "./native";
+import type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";
 import { attend, wait } from "./port";
 import { type DeliveryHandler, offer, type Registration, type RouteOptions, serve } from "./routes";
 import { type Durability, type Payload, Stream, Writer } from "./stream";
@@ -101,6 +102,8 @@ export interface BeginCall {
   /** The call is a task from the start, see `Call.becomeTask`. */
   taskTtlMs?: number | undefined;
   taskBound?: boolean;
+  /** The trace that the call belongs to (W3C), carried on as a header of its webhooks. */
+  traceparent?: string | undefined;
 }
 
 /** A task as it was when it was asked for. */
@@ -112,38 +115,6 @@ export interface Task {
   readonly scope: string;
   /** The stream's name there. */
   readonly name: string;
-}
-
-/** One delivery, for people. It holds no body, address or secret. */
-export interface Delivery {
-  readonly id: string;
-  /** The firing's id: the `webhook-id`, the same on every attempt and route. */
-  readonly eventId: string;
-  readonly callId?: string;
-  readonly principal: string;
-  readonly trigger: string;
-  readonly route: string;
-  readonly state: "pending" | "leased" | "retrying" | "delivered" | "dead" | "expired" | "superseded";
-  /** Attempts begun. */
-  readonly attempts: number;
-  /** The category of the last failure, never the receiver's own text. */
-  readonly lastError?: string;
-}
-
-/** What a hub has done and holds, at one moment. */
-export interface Stats {
-  /** Groups committed by this process. */
-  readonly groups: number;
-  /** Events of this process's writers committed. */
-  readonly events: number;
-  /** Events given up while the store was down. */
-  readonly lost: number;
-  /** Events dropped because another writer had claimed the stream or it was closed. */
-  readonly refused: number;
-  /** Groups that failed. */
-  readonly failures: number;
-  /** The last group failed: events wait in memory. */
-  readonly failing: boolean;
 }
 
 /** A request id as JSON text. */
@@ -273,9 +244,92 @@ export class Hub implements AsyncDisposable {
     return serve(entry(() => this.#native.outlet(offer({ routeType: "message", name }, options))), handler, true);
   }
 
-  /** Deliveries of one call or all, in one state or any, oldest first. */
-  deliveries(options: { callId?: string; state?: Delivery["state"]; limit?: number } = {}): Delivery[] {
+  /** Whether this process serves such a place now: a type of your own, or a `callback` or `message` of that name. */
+  serves(routeType: string, name?: string): boolean {
+    return entry(() => this.#native.offers(name === undefined ? { routeType } : { routeType, name }));
+  }
+
+  /**
+   * Judges a `notificationConfig` (raw JSON text) as `beginCall` would, without a call; opens nothing. Returns the names of
+   * triggers that nothing here fires. `peer`: whether the calling session has a connection that outlives the request.
+   *
+   * @throws ConfigError, which lists the broken rules
+   */
+  checkConfig(config: Payload, options: { routeTypes?: string[]; open?: string[]; peer?: boolean } = {}): string[] {
+    const { routeTypes = ["webhook"], open = [], peer = true } = options;
+    const text = config instanceof Uint8Array ? Buffer.from(config) : config;
+    return entry(() => this.#native.checkConfig({ config: text, routeTypes, open, peer }));
+  }
+
+  /** Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret. */
+  deliveries(options: { callId?: string; state?: DeliveryState; limit?: number } = {}): Delivery[] {
     return entry(() => this.#native.deliveries(options.callId, options.state, options.limit ?? 100));
+  }
+
+  /**
+   * What the settled attempts of a delivery came to, in order: the category of each failure, `undefined` for the one that was
+   * taken.
+   */
+  attempts(deliveryId: string): (string | undefined)[] {
+    return entry(() => this.#native.attempts(deliveryId)).map((category) => category ?? undefined);
+  }
+
+  /** The body of a delivery as it was sent; `undefined`: there is none of that id. */
+  deliveryBody(deliveryId: string): Uint8Array | undefined {
+    return entry(() => this.#native.deliveryBody(deliveryId)) ?? undefined;
+  }
+
+  /**
+   * Sends a dead letter again, with the same `webhook-id` and bytes; returns the id of the new delivery. Blocks for a commit.
+   *
+   * @throws InvalidArgumentError where no delivery of that id was given up
+   */
+  sendAgain(deliveryId: string): string {
+    return entry(() => this.#native.sendAgain(deliveryId));
+  }
+
+  /**
+   * Forgets finished deliveries before their time: one, all of a principal or in a state, or all. Returns how many. Blocks for
+   * a commit.
+   */
+  purge(options: { deliveryId?: string; principal?: string; state?: DeliveryState } = {}): number {
+    const { deliveryId, principal, state } = options;
+    return entry(() => this.#native.purge(deliveryId, principal, state));
+  }
+
+  /** The URLs that configs have named, of a principal or of all, and where they stand. */
+  endpoints(options: { principal?: string; limit?: number } = {}): Endpoint[] {
+    return entry(() => this.#native.endpoints(options.principal, options.limit ?? 100));
+  }
+
+  /** Has an endpoint tried again: verified anew where it needs that, else at once. Blocks for a commit. */
+  enableEndpoint(key: string): void {
+    entry(() => this.#native.setEndpoint(key, true));
+  }
+
+  /** Sends nothing more to an endpoint until it is enabled or verified again. Blocks for a commit. */
+  disableEndpoint(key: string): void {
+    entry(() => this.#native.setEndpoint(key, false));
+  }
+
+  /** Holds deliveries back in this process until `unpause`; what fires meanwhile is kept. */
+  pause(): void {
+    entry(() => this.#native.setPaused(true));
+  }
+
+  /** Ends a `pause`. */
+  unpause(): void {
+    entry(() => this.#native.setPaused(false));
+  }
+
+  /** Pauses, and waits at most `timeoutMs` for the attempts under way; whether they have ended. */
+  drain(timeoutMs = 10_000): Promise<boolean> {
+    return wait(() => this.#native.drain(timeoutMs));
+  }
+
+  /** Counters of this process in Prometheus's text format, for a `/metrics` of yours. */
+  prometheus(): string {
+    return entry(() => this.#native.prometheus());
   }
 
   /** Waits until everything that was appended before is committed; `disk`: until it survives the loss of power. */

@@ -24,9 +24,10 @@ export {
   WebhookError,
 } from "./errors";
 export { Event, Gap, type Identity, type Page } from "./event";
-export { type BeginCall, type Delivery, Hub, type HubOptions, type Retention, type Stats, type Task } from "./hub";
+export { type BeginCall, Hub, type HubOptions, type Retention, type Task } from "./hub";
 export { type LogRecord, setLogger } from "./log";
+export type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";
 export { type DeliveryHandler, type HostDelivery, type Registration, type RouteOptions } from "./routes";
 export { type After, type AppendOptions, type Durability, type Payload, Stream, Writer } from "./stream";
 export { Tail } from "./tail";
-export { type HeadersLike, Webhook } from "./webhook";
+export { type HeadersLike, Webhook } from "./webhook/webhook";

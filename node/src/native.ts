@@ -5,6 +5,8 @@
  */
 import { join } from "node:path";
 
+import type { Delivery, Endpoint, Stats } from "./operations";
+
 /** An operation that waits at this thread's port. */
 export interface Pending {
   readonly token: number;
@@ -104,6 +106,13 @@ export interface NativeBegin {
   timeoutMs?: number;
   taskTtlMs?: number;
   taskBound: boolean;
+  traceparent?: string;
+}
+export interface NativeCheck {
+  config: string | Uint8Array;
+  routeTypes: string[];
+  open: string[];
+  peer: boolean;
 }
 export interface NativeTask {
   readonly status: "working" | "completed" | "failed" | "cancelled";
@@ -111,39 +120,31 @@ export interface NativeTask {
   readonly scope: string;
   readonly name: string;
 }
-export interface NativeDelivery {
-  readonly id: string;
-  readonly eventId: string;
-  readonly callId?: string;
-  readonly principal: string;
-  readonly trigger: string;
-  readonly route: string;
-  readonly state: "pending" | "leased" | "retrying" | "delivered" | "dead" | "expired" | "superseded";
-  readonly attempts: number;
-  readonly lastError?: string;
-}
-export interface NativeStats {
-  readonly groups: number;
-  readonly events: number;
-  readonly lost: number;
-  readonly refused: number;
-  readonly failures: number;
-  readonly failing: boolean;
-}
 export interface NativeHub {
   open(): void;
   newWriter(scope: string, name: string): NativeWriter;
   resume(scope: string, cursor: string): NativeTail;
   stream(scope: string, name: string): NativeStream;
   beginCall(call: NativeBegin): Told<NativeCall>;
+  checkConfig(check: NativeCheck): string[];
   task(id: string, asker: string): NativeTask | null;
   cancelTask(id: string, asker: string): Told<boolean>;
   cancelCall(id: string, asker: string): Told<boolean>;
+  offers(offer: NativeOffer): boolean;
   outlet(offer: NativeOffer): NativeOutlet;
-  deliveries(callId: string | undefined, state: string | undefined, limit: number): NativeDelivery[];
+  deliveries(callId: string | undefined, state: string | undefined, most: number): Delivery[];
   flush(durability: string): Told<undefined>;
-  stats(): NativeStats;
+  stats(): Stats;
   close(timeoutMs: number): Told<boolean>;
+  attempts(id: string): (string | null)[];
+  deliveryBody(id: string): Uint8Array | null;
+  sendAgain(id: string): string;
+  purge(id: string | undefined, principal: string | undefined, state: string | undefined): number;
+  endpoints(principal: string | undefined, most: number): Endpoint[];
+  setEndpoint(key: string, enabled: boolean): void;
+  setPaused(paused: boolean): void;
+  drain(timeoutMs: number): Told<boolean>;
+  prometheus(): string;
 }
 export interface NativeOffer {
   routeType: string;
@@ -195,6 +196,8 @@ export interface Native {
   closeAll(timeoutMs: number): boolean;
   logWaits(): boolean;
   takeLog(): { records: { level: "warning" | "error"; target: string; message: string }[]; dropped: number };
+  challengeAnswer(body: Uint8Array): string | null;
+  receiverDocument(paths: string[]): string;
   Hub: new (url: string, settings: object) => NativeHub;
   Webhook: new (secrets: string[]) => NativeWebhook;
 }

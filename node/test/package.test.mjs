@@ -17,7 +17,7 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", place], { cwd: ROOT });
   const [{ filename, files }] = JSON.parse(stdout);
   const names = files.map(({ path }) => path);
-  assert.ok(names.includes("dist/index.js") && names.includes("dist/mcp/index.d.mts") && names.includes("README.md"));
+  assert.ok(names.includes("dist/index.js") && names.includes("dist/mcp/index.d.mts") && names.includes("dist/client/index.mjs") && names.includes("README.md"));
   assert.ok(!names.some((name) => /^(src|test)\//.test(name)), names.join());
   const modules = join(place, "node_modules", "tidings");
   await mkdir(modules, { recursive: true });
@@ -26,15 +26,18 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
   await writeFile(
     join(place, "a.cjs"),
     'const { Hub } = require("tidings"); const { eventStore } = require("tidings/mcp");\n' +
-      'new Hub("memory:").stream("s", "n").append("1").then((seq) => console.log(typeof eventStore, seq));',
+      'const same = require("tidings/webhook").Webhook === require("tidings").Webhook && "gap" in require("tidings/client");\n' +
+      'new Hub("memory:").stream("s", "n").append("1").then((seq) => console.log(typeof eventStore, same, seq));',
   );
   await writeFile(
     join(place, "b.mjs"),
     'import { createRequire } from "node:module"; import { Hub } from "tidings"; import { eventStore } from "tidings/mcp";\n' +
-      'const same = createRequire(import.meta.url)("tidings").Hub === Hub;\n' +
+      'import { Webhook } from "tidings/webhook"; import { capability } from "tidings/client"; capability();\n' +
+      'const required = createRequire(import.meta.url)("tidings");\n' +
+      'const same = required.Hub === Hub && required.Webhook === Webhook;\n' +
       'console.log(typeof eventStore, same, await new Hub("memory:").stream("s", "n").append("1"));',
   );
-  assert.equal((await run(process.execPath, ["a.cjs"], { cwd: place })).stdout, "function 0\n");
+  assert.equal((await run(process.execPath, ["a.cjs"], { cwd: place })).stdout, "function true 0\n");
   assert.equal((await run(process.execPath, ["b.mjs"], { cwd: place })).stdout, "function true 0\n");
 
   const source =
@@ -44,6 +47,9 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
     'const hub: Hub = new Hub("memory:");\nexport const two: EventStore = eventStore(hub, () => ({ sessionId: "s" }));\n' +
     'export const one: EventStore1 = eventStore(hub, () => ({}));\n' +
     'export const next: Promise<Event | Gap | undefined> = hub.resume("s", "c").next();\n' +
+    'import { type Listener, Receiver, StoredSeen } from "tidings/webhook";\nimport * as client from "tidings/client";\n' +
+    "export const listener: Listener = new Receiver({ secrets: [], handler: async ({ id }) => id, seen: new StoredSeen(hub) }).listener;\n" +
+    'export const config: client.Config = client.config([client.webhook("https://a.example", { triggers: ["completed"] })]);\n' +
     "// @ts-expect-error a number is no URL\nnew Hub(5);\n";
   for (const kind of ["cts", "mts"]) await writeFile(join(place, `c.${kind}`), source);
   for (const name of ["@types", "@modelcontextprotocol", "undici-types", "zod", "zod-to-json-schema"]) {

@@ -33,6 +33,7 @@ async function start(index, env = {}) {
 const EXPECTED = new Map([
   ["claim", '2 {"step":2}\n3 {"step":3}\n4 {"step":4}\n'],
   ["webhook.verify", "refused: mismatch\n"],
+  ["new Receiver", "evt_1 tool_call.completed\nattempt 1 204\nattempt 2 204\n"],
 ]);
 
 for (const [index, [, server, code]] of blocks.entries()) {

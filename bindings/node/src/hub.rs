@@ -150,12 +150,27 @@ pub struct BeginCall {
     pub task_ttl_ms: Option<f64>,
     /// Only its principal may ask for the task.
     pub task_bound: bool,
+    /// The trace that the call belongs to (W3C).
+    pub traceparent: Option<String>,
+}
+
+/// A config to be judged as that of a call would be.
+#[napi(object, object_to_js = false)]
+pub struct CheckConfig {
+    /// The raw JSON text.
+    pub config: Text,
+    /// The route types that the server offers.
+    pub route_types: Vec<String>,
+    /// The names that routes of type `message` and `callback` may have.
+    pub open: Vec<String>,
+    /// The calling session has a connection that outlives the request.
+    pub peer: bool,
 }
 
 /// The hub.
 #[napi]
 pub struct Hub {
-    inner: bridge::Hub,
+    pub(crate) inner: bridge::Hub,
 }
 
 #[napi]
@@ -207,9 +222,28 @@ impl Hub {
                 tool: call.tool,
                 timeout,
                 task,
-                traceparent: None,
+                traceparent: call.traceparent,
             }))
         })
+    }
+
+    /// Judges a config without a call; the triggers that nothing here fires.
+    #[napi]
+    pub fn check_config(&self, check: CheckConfig) -> Result<Vec<String>> {
+        let begin = Begin {
+            config: Some(bytes(check.config)),
+            route_types: check.route_types,
+            principal: String::new(),
+            session: None,
+            peer: check.peer.then(String::new),
+            open: check.open,
+            request_id: 0_i64.into(),
+            tool: String::new(),
+            timeout: None,
+            task: None,
+            traceparent: None,
+        };
+        entry("Hub.checkConfig", || self.inner.check_config(&begin))
     }
 
     /// The task of that id, for the principal who asks.
@@ -236,6 +270,12 @@ impl Hub {
         begin("Hub.cancelCall", || Ok(self.inner.cancel_call(id, asker)))
     }
 
+    /// Whether this process offers that place now.
+    #[napi]
+    pub fn offers(&self, offer: Offer) -> Result<bool> {
+        entry("Hub.offers", || self.inner.offers(&offer.plain()?))
+    }
+
     /// Offers a place that takes deliveries.
     #[napi]
     pub fn outlet(&self, offer: Offer) -> Result<Outlet> {
@@ -244,10 +284,9 @@ impl Hub {
 
     /// Deliveries of one call or all, in one state or any.
     #[napi]
-    pub fn deliveries(&self, call_id: Option<String>, state: Option<String>, limit: f64) -> Result<Vec<Delivery>> {
+    pub fn deliveries(&self, call_id: Option<String>, state: Option<String>, most: f64) -> Result<Vec<Delivery>> {
         let found = entry("Hub.deliveries", || {
-            let limit = i64::try_from(bridge::whole_number("limit", limit)?).unwrap_or(i64::MAX);
-            self.inner.deliveries(call_id.as_deref(), state.as_deref(), bridge::limit(limit)?)
+            self.inner.deliveries(call_id.as_deref(), state.as_deref(), limit(most)?)
         })?;
         Ok(found.into_iter().map(Delivery::from).collect())
     }
@@ -261,8 +300,9 @@ impl Hub {
     /// What the hub has done and holds.
     #[napi]
     pub fn stats(&self) -> Result<Stats> {
-        let bridge::Stats { groups, events, lost, refused, failures, failing, .. } =
-            entry("Hub.stats", || Ok(self.inner.stats()))?;
+        let stats = entry("Hub.stats", || Ok(self.inner.stats()))?;
+        let bridge::Stats { groups, events, lost, refused, failures, failing, .. } = stats;
+        let bridge::Stats { attempts, delivered, dead, expired, superseded, in_flight, .. } = stats;
         Ok(Stats {
             groups: number(groups),
             events: number(events),
@@ -270,6 +310,12 @@ impl Hub {
             refused: number(refused),
             failures: number(failures),
             failing,
+            attempts: number(attempts),
+            delivered: number(delivered),
+            dead: number(dead),
+            expired: number(expired),
+            superseded: number(superseded),
+            in_flight: number(in_flight),
         })
     }
 
@@ -345,4 +391,21 @@ pub struct Stats {
     pub failures: f64,
     /// The last group failed: events wait in memory.
     pub failing: bool,
+    /// Attempts at deliveries that ended.
+    pub attempts: f64,
+    /// Deliveries that ended here as `delivered`.
+    pub delivered: f64,
+    /// The same as `dead`.
+    pub dead: f64,
+    /// The same as `expired`.
+    pub expired: f64,
+    /// The same as `superseded`.
+    pub superseded: f64,
+    /// Attempts at webhooks under way.
+    pub in_flight: f64,
+}
+
+/// How many are asked for.
+pub(crate) fn limit(most: f64) -> bridge::Result<u32> {
+    bridge::limit(i64::try_from(bridge::whole_number("limit", most)?).unwrap_or(i64::MAX))
 }

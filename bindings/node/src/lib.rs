@@ -17,6 +17,7 @@ mod convert;
 mod event;
 mod hub;
 mod log;
+mod operate;
 mod outlet;
 mod port;
 mod stream;

@@ -45,6 +45,18 @@ impl Webhook {
     }
 }
 
+/// What a challenge is answered with, if this verified body is one.
+#[napi]
+pub fn challenge_answer(body: Uint8Array) -> Result<Option<String>> {
+    entry("challengeAnswer", || Ok(bridge::challenge_answer(&body)))
+}
+
+/// The document that says which paths of a host receive webhooks.
+#[napi]
+pub fn receiver_document(paths: Vec<String>) -> Result<String> {
+    entry("receiverDocument", || Ok(bridge::receiver_document(&paths)))
+}
+
 /// A webhook that is not to be trusted; its codes are no rows of the error table.
 fn refused(error: &bridge::WebhookError) -> napi::Error<String> {
     napi::Error::new(format!("webhook/{}", error.code), error.message.clone())

@@ -1,6 +1,6 @@
 /** Standard Webhooks on the receiving side. */
-import { entry, InvalidArgumentError } from "./errors";
-import { native, type NativeWebhook } from "./native";
+import { entry, InvalidArgumentError } from "../errors";
+import { native, type NativeWebhook } from "../native";
 
 /** Headers as node:http, Express and fetch have them. */
 export type HeadersLike = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -51,12 +51,17 @@ export class Webhook {
   }
 }
 
-function bytes(body: Uint8Array | string): Uint8Array {
+/** @internal */
+export function bytes(body: Uint8Array | string): Uint8Array {
   return typeof body === "string" ? Buffer.from(body, "utf8") : body;
 }
 
-/** The three headers that count, every occurrence of them: a repeated one is the core's to refuse. */
-function pairs(headers: HeadersLike): [string, string][] {
+/**
+ * The three headers that count, every occurrence of them: a repeated one is the core's to refuse.
+ *
+ * @internal
+ */
+export function pairs(headers: HeadersLike): [string, string][] {
   const all: Iterable<[string, string | readonly string[] | undefined]> =
     headers instanceof Headers ? headers.entries() : Object.entries(headers);
   const found: [string, string][] = [];
