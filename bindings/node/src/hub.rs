@@ -285,9 +285,8 @@ impl Hub {
     /// Deliveries of one call or all, in one state or any.
     #[napi]
     pub fn deliveries(&self, call_id: Option<String>, state: Option<String>, most: f64) -> Result<Vec<Delivery>> {
-        let found = entry("Hub.deliveries", || {
-            self.inner.deliveries(call_id.as_deref(), state.as_deref(), limit(most)?)
-        })?;
+        let found =
+            entry("Hub.deliveries", || self.inner.deliveries(call_id.as_deref(), state.as_deref(), limit(most)?))?;
         Ok(found.into_iter().map(Delivery::from).collect())
     }
 
