@@ -13,8 +13,27 @@ import anyio
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp_wire import MODERN, WAIT, Answer, Client, Served
+from tidings import Fanout, Hub
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+TOOLS = "notifications/tools/list_changed"
+PROMPTS = "notifications/prompts/list_changed"
+RESOURCES = "notifications/resources/list_changed"
+UPDATED = "notifications/resources/updated"
+
+Keep = Callable[[Answer], Answer]
+"""Keeps a stream open until the test ends."""
+
+
+def counts(fanout: Fanout) -> tuple[int, int, int]:
+    return fanout.told, fanout.skipped, fanout.failed
+
+
+def total(hub: Hub) -> int:
+    """How many listeners there are."""
+    fanout = hub.notify("events")
+    return fanout.told + fanout.skipped
 
 
 class Listener:

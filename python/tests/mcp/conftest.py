@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_stage import KINDS, SDK, Stage, app_of, server_of
-from mcp_wire import Receiver, Served
+from mcp_listen import Keep, Stdio
+from mcp_stage import KINDS, SDK, Stage, app_of, high_level_server, server_of
+from mcp_wire import Answer, Receiver, Served
 from tidings import Hub
+from tidings.mcp._attach import _host
 
 # Tests of what not every SDK has.
 _ONLY = {
     "test_fastmcp.py": ["fastmcp"],
     "test_mcp1.py": ["mcp1"],
+    "test_mcp1_fanout.py": ["mcp1"],
     "test_mcp1_tasks.py": ["mcp1"],
     "test_mcp_attach.py": ["mcp2"],
     "test_mcp_chain.py": ["mcp2"],
@@ -103,3 +106,39 @@ def serve() -> Iterator[Callable[..., Served]]:
     for served in running:
         if not served.should_exit:
             served.stop()
+
+
+@pytest.fixture
+def plain(stage: Stage) -> Any:
+    """The server that people use."""
+    return high_level_server(stage)
+
+
+@pytest.fixture
+def keep() -> Iterator[Keep]:
+    """Keeps a stream open until the test ends, then closes it."""
+    kept: list[Answer] = []
+
+    def one(answer: Answer) -> Answer:
+        kept.append(answer)
+        return answer
+
+    yield one
+    for answer in kept:
+        answer.close()
+
+
+@pytest.fixture
+def stdio() -> Iterator[Callable[..., Stdio]]:
+    """Serves a server to a client on a pipe, in the event loop of a `Served`."""
+    made: list[Stdio] = []
+
+    def make(served: Served, server: Any) -> Stdio:
+        low_level = _host.low_level(server)
+        assert low_level is not None
+        made.append(Stdio(served, low_level))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()

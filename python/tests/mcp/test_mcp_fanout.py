@@ -3,60 +3,23 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_listen import Listener, Stdio, told, until
+from mcp_listen import PROMPTS, TOOLS, UPDATED, Keep, Listener, Stdio, counts, told, total, until
 from mcp_process import ServerProcess
-from mcp_stage import KINDS, Stage, high_level_server
-from mcp_wire import LEGACY, MODERN, Answer, Client, Served, in_loop
-from tidings import Fanout, Hub
-from tidings.mcp import _compat
+from mcp_stage import KINDS
+from mcp_wire import LEGACY, MODERN, Client, Served, in_loop
+from tidings import Hub
 
-Keep = Callable[[Answer], Answer]
 Listen = Callable[..., Listener]
 
-TOOLS = "notifications/tools/list_changed"
-PROMPTS = "notifications/prompts/list_changed"
-RESOURCES = "notifications/resources/list_changed"
-UPDATED = "notifications/resources/updated"
-
-
-def counts(fanout: Fanout) -> tuple[int, int, int]:
-    return fanout.told, fanout.skipped, fanout.failed
-
-
-def total(hub: Hub) -> int:
-    """How many listeners there are."""
-    fanout = hub.notify("events")
-    return fanout.told + fanout.skipped
-
 
 @pytest.fixture
-def plain(stage: Stage) -> Any:
-    """The server that people use."""
-    return high_level_server(stage)
-
-
-@pytest.fixture
-def keep() -> Iterator[Callable[[Answer], Answer]]:
-    """Keeps a stream open until the test ends, then closes it."""
-    kept: list[Answer] = []
-
-    def one(answer: Answer) -> Answer:
-        kept.append(answer)
-        return answer
-
-    yield one
-    for answer in kept:
-        answer.close()
-
-
-@pytest.fixture
-def listen(keep: Callable[[Answer], Answer]) -> Callable[..., Listener]:
+def listen(keep: Keep) -> Callable[..., Listener]:
     """Opens a listener, which stays open until the test ends."""
 
     def one(*arguments: Any, **meta: Any) -> Listener:
@@ -65,21 +28,6 @@ def listen(keep: Callable[[Answer], Answer]) -> Callable[..., Listener]:
         return made
 
     return one
-
-
-@pytest.fixture
-def stdio() -> Iterator[Callable[..., Stdio]]:
-    made: list[Stdio] = []
-
-    def make(served: Served, server: Any) -> Stdio:
-        low_level = _compat.low_level(server)
-        assert low_level is not None
-        made.append(Stdio(served, low_level))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
 
 
 def test_one_publish_reaches_all_kinds_of_clients_once(
@@ -146,44 +94,6 @@ def test_one_publish_reaches_the_clients_of_another_process(
         other.close()
 
 
-def test_the_dead_session_hears_it_when_it_comes_back(
-    plain: Any, hub: Hub, serve: Callable[..., Served], keep: Keep
-) -> None:
-    tidings.mcp.attach(plain, hub)
-    client = Client(serve(plain).port, LEGACY)
-    stream = keep(client.get())
-    tidings.mcp.notify(plain, "prompts")
-    place = stream.take(1)[0].id
-    stream.cut()
-    assert counts(tidings.mcp.notify(plain, "tools")) == (1, 0, 0)
-    assert told(keep(client.get(place))) == TOOLS
-
-
-def test_without_an_event_store_only_an_open_stream_counts(
-    plain: Any, hub: Hub, serve: Callable[..., Served], keep: Keep
-) -> None:
-    tidings.mcp.attach(plain, hub, event_store=False)
-    client = Client(serve(plain).port, "2025-06-18")
-    until(lambda: total(hub) == 1)
-    assert counts(tidings.mcp.notify(plain, "tools")) == (0, 1, 0)
-    stream = keep(client.get())
-    # The SDK knows of the stream a moment after its headers are out.
-    until(lambda: counts(tidings.mcp.notify(plain, "tools")) == (1, 0, 0))
-    assert told(stream) == TOOLS
-
-
-def test_a_session_that_is_deleted_is_forgotten(plain: Any, hub: Hub, serve: Callable[..., Served], keep: Keep) -> None:
-    """Field case B45."""
-    tidings.mcp.attach(plain, hub)
-    served = serve(plain)
-    gone, others = Client(served.port, LEGACY), [Client(served.port, LEGACY) for _ in range(3)]
-    streams = [keep(client.get()) for client in others]
-    gone.delete().messages()
-    until(lambda: total(hub) == 3)
-    assert counts(tidings.mcp.notify(plain, "tools")) == (3, 0, 0)
-    assert [told(stream) for stream in streams] == [TOOLS] * 3
-
-
 def test_eighty_registrations_are_one_notification_and_the_same_again_none(
     plain: Any, hub: Hub, serve: Callable[..., Served], listen: Listen
 ) -> None:
@@ -218,36 +128,6 @@ def test_eighty_registrations_are_one_notification_and_the_same_again_none(
     assert listener.next() == (TOOLS, {})
 
 
-def test_nothing_is_opened_by_what_is_registered_before_serving(plain: Any, tmp_path: Any) -> None:
-    hub = Hub(f"sqlite:{tmp_path / 'unused.db'}")
-    tidings.mcp.attach(plain, hub)
-
-    def late() -> str:
-        return "done"
-
-    plain.add_tool(late)
-    assert not (tmp_path / "unused.db").exists()
-
-
-def test_a_declared_false_is_kept(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
-    """Field case B42: the low-level server says to sessions what its author said."""
-    if "Server" not in _kinds():
-        pytest.skip("this SDK has no low-level server of its own")
-    from mcp_stage_v2 import low_level_server
-
-    server = low_level_server(stage)
-    tidings.mcp.attach(server, hub)
-    client = Client(serve(server).port, LEGACY)
-    assert not client.initialized["result"]["capabilities"]["tools"].get("listChanged")
-    assert counts(tidings.mcp.notify(server, "tools")) == (0, 1, 0)
-
-
-def _kinds() -> Any:
-    from mcp_stage import KINDS
-
-    return KINDS
-
-
 def test_only_what_is_asked_for_and_advertised_is_honoured(
     plain: Any, hub: Hub, serve: Callable[..., Served], listen: Listen
 ) -> None:
@@ -264,32 +144,6 @@ def test_only_what_is_asked_for_and_advertised_is_honoured(
         assert error["code"] == -32602
     error = client.request("subscriptions/listen", {"notifications": {"taskIds": ["t"]}}).messages()[-1]["error"]
     assert error["code"] == -32021
-
-
-def test_a_session_subscribes_to_a_resource_and_what_lies_below(
-    plain: Any, hub: Hub, serve: Callable[..., Served], keep: Keep
-) -> None:
-    tidings.mcp.attach(plain, hub)
-    client = Client(serve(plain).port, LEGACY)
-    assert client.initialized["result"]["capabilities"]["resources"]["subscribe"] is True
-    stream = keep(client.get())
-    assert counts(tidings.mcp.notify(plain, uri="file:///a")) == (0, 1, 0)
-    assert client.request("resources/subscribe", {"uri": "file:///a"}).messages()[-1]["result"] == {}
-    assert counts(tidings.mcp.notify(plain, uri="file:///a/b")) == (1, 0, 0)
-    assert stream.take(1)[0].message["params"] == {"uri": "file:///a/b"}
-    assert client.request("resources/unsubscribe", {"uri": "file:///a"}, 2).messages()[-1]["result"] == {}
-    assert counts(tidings.mcp.notify(plain, uri="file:///a")) == (0, 1, 0)
-
-
-def test_an_audience_is_told_alone(plain: Any, hub: Hub, serve: Callable[..., Served], keep: Keep) -> None:
-    tidings.mcp.attach(plain, hub)
-    served = serve(plain)
-    one, two = Client(served.port, LEGACY), Client(served.port, LEGACY)
-    streams = [keep(one.get()), keep(two.get())]
-    assert counts(tidings.mcp.notify(plain, "tools", audience=f"session:{one.session}")) == (1, 1, 0)
-    assert told(streams[0]) == TOOLS
-    tidings.mcp.notify(plain, "prompts")
-    assert told(streams[1]) == PROMPTS
 
 
 def test_listeners_end_in_order(plain: Any, hub: Hub, serve: Callable[..., Served], listen: Listen) -> None:
@@ -321,41 +175,3 @@ def test_a_listener_on_a_pipe_is_cancelled_by_its_id(
     while messages[-1].get("method") != TOOLS:
         messages.append(pipe.next())
     assert messages[-1]["params"] == {"_meta": {"io.modelcontextprotocol/subscriptionId": "8"}}
-
-
-def test_what_is_no_attached_server_is_refused(hub: Hub, plain: Any) -> None:
-    for thing in (object(), plain):
-        with pytest.raises(TypeError, match="notify takes a Hub or a server that was attached"):
-            tidings.mcp.notify(thing, "tools")
-
-
-def test_progress_rises_and_ends_with_its_request(
-    plain: Any, stage: Stage, hub: Hub, serve: Callable[..., Served]
-) -> None:
-    """Field cases B47 and B49: on the call's own stream, under the call's own token."""
-    tidings.mcp.attach(plain, hub)
-    served = serve(plain)
-    for era in (LEGACY, "2025-06-18", MODERN):
-        client = Client(served.port, era)
-        plain_call = client.call("steps", {"count": 3}, id=4).messages()
-        assert [message.get("method") for message in plain_call] == [None]
-        for id, token in ((5, "abc"), (6, 6), (7, 0), (8, "")):
-            answer = client.request("tools/call", {"name": "steps", "arguments": {"count": 3}}, id, progressToken=token)
-            *reports, last = answer.messages()
-            got = [(report["params"]["progressToken"], report["params"]["progress"]) for report in reports]
-            assert got == [(token, 1), (token, 2), (token, 3)]
-            assert last["id"] == id
-
-
-def test_progress_stays_off_the_sessions_own_stream(
-    plain: Any, stage: Stage, hub: Hub, serve: Callable[..., Served]
-) -> None:
-    """Field case B49, with a GET open: the first that comes on it is what belongs there."""
-    tidings.mcp.attach(plain, hub)
-    client = Client(serve(plain).port, LEGACY)
-    standalone = client.get()
-    reports = client.request("tools/call", {"name": "steps", "arguments": {"count": 3}}, 5, progressToken=1).messages()
-    assert [report.get("method") for report in reports] == ["notifications/progress"] * 3 + [None]
-    tidings.mcp.notify(plain, "tools")
-    assert standalone.take(1)[0].message["method"] == "notifications/tools/list_changed"
-    standalone.close()

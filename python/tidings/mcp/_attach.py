@@ -203,7 +203,7 @@ def notify(server_or_hub: object, *kinds: str, uri: str | None = None, audience:
     for made in attached:
         if made._peers is not None:
             made._peers.look()
-    return hub.notify(*kinds, uri=uri, audience=audience)
+    return hub.notify(*kinds, uri=None if uri is None else _host.spelled(uri), audience=audience)
 
 
 def _checked_routes(routes: object, hub: Hub) -> tuple[str, ...]:

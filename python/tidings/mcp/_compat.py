@@ -92,6 +92,7 @@ def missing() -> list[str]:
         "mcp.server.session.ServerSession._request_outbound": assigns(ServerSession, "_request_outbound"),
         "mcp.server.session.ServerSession._connection": assigns(ServerSession, "_connection"),
         "mcp.server.mcpserver.MCPServer._lowlevel_server": assigns(mcpserver.MCPServer, "_lowlevel_server"),
+        "mcp.server.mcpserver.MCPServer._subscriptions": assigns(mcpserver.MCPServer, "_subscriptions"),
         "mcp.server.subscriptions.ListenHandler._bus": assigns(ListenHandler, "_bus"),
         "mcp.server.lowlevel.Server._session_manager": assigns(Server, "_session_manager"),
         "mcp.server.lowlevel.Server.server_info_stamp": hasattr(Server, "server_info_stamp"),

@@ -1,6 +1,6 @@
 """Following a server's components: whoever adds or removes a tool need not say so.
 
-`MCPServer` and `FastMCP` keep their components in plain dictionaries behind methods; these are wrapped on the one object,
+`MCPServer` and `FastMCP` (that of mcp 1.x too) keep their components in plain dictionaries behind methods; these are wrapped on the one object,
 and a change is published when what clients are shown has changed. Registering the same again changes nothing.
 """
 
@@ -9,14 +9,21 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mcp.server import mcpserver
-from mcp.server.mcpserver.prompts.manager import PromptManager
-from mcp.server.mcpserver.resources.resource_manager import ResourceManager
-from mcp.server.mcpserver.tools.tool_manager import ToolManager
-
+from ._sdk import GENERATION
 from ._transports import assigns
+
+if TYPE_CHECKING or GENERATION == 2:
+    from mcp.server.mcpserver import MCPServer as _HighLevel
+    from mcp.server.mcpserver.prompts.manager import PromptManager
+    from mcp.server.mcpserver.resources.resource_manager import ResourceManager
+    from mcp.server.mcpserver.tools.tool_manager import ToolManager
+else:
+    from mcp.server.fastmcp import FastMCP as _HighLevel
+    from mcp.server.fastmcp.prompts.manager import PromptManager
+    from mcp.server.fastmcp.resources.resource_manager import ResourceManager
+    from mcp.server.fastmcp.tools.tool_manager import ToolManager
 
 _FASTMCP_KINDS: Final = {
     "tool": "tools",
@@ -33,7 +40,7 @@ def follow(server: object, changed: Callable[[str], None]) -> None:
     fastmcp = sys.modules.get("fastmcp")
     if fastmcp is not None and isinstance(server, fastmcp.FastMCP):
         _follow_fastmcp(server._local_provider, changed)
-    elif isinstance(server, mcpserver.MCPServer):
+    elif isinstance(server, _HighLevel):
         for manager, names, kind in (
             (server._tool_manager, ("_tools",), "tools"),
             (server._prompt_manager, ("_prompts",), "prompts"),
@@ -45,10 +52,9 @@ def follow(server: object, changed: Callable[[str], None]) -> None:
 def missing() -> list[str]:
     """The private names that following needs and the installed SDK does not have."""
     wanted = (
-        (mcpserver.MCPServer, "_tool_manager"),
-        (mcpserver.MCPServer, "_prompt_manager"),
-        (mcpserver.MCPServer, "_resource_manager"),
-        (mcpserver.MCPServer, "_subscriptions"),
+        (_HighLevel, "_tool_manager"),
+        (_HighLevel, "_prompt_manager"),
+        (_HighLevel, "_resource_manager"),
         (ToolManager, "_tools"),
         (PromptManager, "_prompts"),
         (ResourceManager, "_resources"),

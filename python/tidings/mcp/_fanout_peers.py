@@ -1,4 +1,4 @@
-"""The peers of a server with sessions (up to 2025-11-25): who they are, what they subscribed to, how they are written to."""
+"""The sessions of a server of mcp 2.x (up to 2025-11-25): who they are, and what they ask for; `_fanout_peers1` is for mcp 1.x."""
 
 from __future__ import annotations
 
@@ -13,96 +13,15 @@ from mcp_types import EmptyResult, SetLevelRequestParams, SubscribeRequestParams
 
 from .. import InvalidArgument
 from .._native import Profile
-from . import _compat, _gates, _scoping, _wire
-from ._desk import Desk, Desks
+from . import _compat, _gates, _wire
+from ._desk import Desks
 from ._opening import opening_of
 from ._principal import principal_of
+from ._session_peer import NOT_REGISTERED, Peer, Send
 
 _PEER: Final = "io.tidings/fanout-peer"
 
 _LISTS: Final = ("tools", "prompts", "resources")
-
-_NOT_REGISTERED: Final = "a session could not be registered for notifications"
-
-
-class Peer:
-    """One session: its place at a desk. A writer, see `_desk.Writer`."""
-
-    def __init__(self, connection: Connection, version: str, server: str, client: str, principal: str) -> None:
-        self._connection = connection
-        self._profile = Profile(version, server, client)
-        self._principal = principal
-        self._close_stream: Any = None
-        self._desk: Desk | None = None
-        self._sink = 0
-        self._listener = 0
-        self._uris: set[str] = set()
-        self._gone = False
-        self.level: str | None = None
-        """What ``logging/setLevel`` asked for."""
-
-    def register(self, desk: Desk) -> None:
-        """Take a place at `desk`. May raise what the hub raises."""
-        self._desk = desk
-        self._sink = desk.add(self, self._principal)
-        self._listener = desk.outbox.attend(self._sink, self._profile)
-        if self._connection.initialized.is_set():
-            desk.outbox.open(self._listener)
-        for uri in self._uris:
-            desk.outbox.subscribe(self._listener, self._profile, uri)
-        self.look()
-
-    @property
-    def registered(self) -> bool:
-        return self._desk is not None
-
-    def initialized(self, close_stream: Any) -> None:
-        """The handshake is complete."""
-        self._close_stream = close_stream
-        if self._desk is not None:
-            self._desk.outbox.open(self._listener)
-
-    def subscribe(self, uri: str) -> None:
-        """May raise what the hub raises."""
-        self._uris.add(uri)
-        if self._desk is not None:
-            self._desk.outbox.subscribe(self._listener, self._profile, uri)
-
-    def unsubscribe(self, uri: str) -> None:
-        """Never raises."""
-        self._uris.discard(uri)
-        if self._desk is not None:
-            self._desk.outbox.unsubscribe(self._listener, self._profile, uri)
-
-    def look(self) -> None:
-        """Over HTTP, whether what is sent can arrive: on an open GET stream, or later from the event store."""
-        session = self._connection.session_id
-        if session is not None and self._desk is not None:
-            self._desk.outbox.set_reachable(self._sink, _scoping.arrives(session))
-
-    def leave(self) -> None:
-        """The session is over."""
-        self._gone = True
-        if self._desk is not None:
-            self._desk.drop(self._sink)
-
-    async def write(self, method: str, params: dict[str, Any] | None) -> None:
-        # `Connection.notify` would say nothing of a channel that is closed.
-        await self._connection.outbound.notify(method, params)
-
-    def failed(self) -> None:
-        """Its GET stream is closed, if the rest of it can be had from the event store; then it goes on."""
-        desk, self._desk = self._desk, None
-        if self._gone or desk is None or self._close_stream is None:
-            return
-        try:
-            self._close_stream()
-            self.register(desk)
-        except Exception as error:
-            desk.trouble.report(_NOT_REGISTERED, error)
-
-    def finished(self) -> None:
-        """Sessions have no end of their own."""
 
 
 def peer_of(connection: Connection) -> Peer | None:
@@ -153,34 +72,31 @@ class Peers:
             return result
         result = await call_next(ctx)
         if ctx.method == "notifications/initialized" and peer is not None:
-            peer.initialized(ctx.close_standalone_sse_stream)
+            peer.initialized()
         return result
 
     async def _initialize(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         result = _wire.result_dict(await call_next(ctx))
         capabilities = result.get("capabilities")
         version = result.get("protocolVersion")
-        if not isinstance(capabilities, dict) or not isinstance(version, str):
+        connection = _compat.connection(ctx.session)
+        # Without a channel of its own (a server without sessions) it is over with this request, and nothing can be sent.
+        reachable = connection.has_standalone_channel
+        if not isinstance(capabilities, dict) or not isinstance(version, str) or not reachable:
             return result
         if self._hides_lists:
             # MCPServer sends these and says that it does not.
             for name in _LISTS:
                 if isinstance(capabilities.get(name), dict):
                     capabilities[name] = {**capabilities[name], "listChanged": True}
-        connection = _compat.connection(ctx.session)
         client = (ctx.params or {}).get("capabilities")
         try:
-            peer = Peer(
-                connection,
-                version,
-                _text(capabilities),
-                _text(client if isinstance(client, Mapping) else {}),
-                principal_of(ctx)[0],
-            )
+            profile = Profile(version, _text(capabilities), _text(client if isinstance(client, Mapping) else {}))
         except InvalidArgument as error:
             # A version that we do not know: its rules are not known either.
-            self._desks.trouble.report(_NOT_REGISTERED, error)
+            self._desks.trouble.report(NOT_REGISTERED, error)
             return result
+        peer = Peer(connection.session_id, _sender(connection), profile, principal_of(ctx)[0])
         before = connection.state.get(_PEER)
         connection.state[_PEER] = peer
         if before is not None:
@@ -200,7 +116,7 @@ class Peers:
                 peer.register(desk)
         except Exception as error:
             # Whatever it is, the session goes on without.
-            self._desks.trouble.report(_NOT_REGISTERED, error)
+            self._desks.trouble.report(NOT_REGISTERED, error)
 
     def _leave(self, peer: Peer) -> None:
         self._peers.pop(id(peer), None)
@@ -226,6 +142,14 @@ class Peers:
         """See who can be reached."""
         for peer in list(self._peers.values()):
             peer.look()
+
+
+def _sender(connection: Connection) -> Send:
+    async def send(method: str, params: dict[str, Any] | None) -> None:
+        # `Connection.notify` would say nothing of a channel that is closed.
+        await connection.outbound.notify(method, params)
+
+    return send
 
 
 def _text(value: Mapping[str, Any]) -> str:

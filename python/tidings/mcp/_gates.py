@@ -7,7 +7,6 @@ does not allow is left out.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,17 +16,14 @@ from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import CallOptions, DispatchContext, Outbound
+from mcp_types import RequestId, ServerNotification
 
-from .. import InvalidArgument
-from .._native import Progress, log_passes
 from . import _compat
 from ._current import as_request
+from ._reports import MESSAGE, PROGRESS, checked, passes, rules
 
 if TYPE_CHECKING:
-    from ._fanout_peers import Peer
-
-_PROGRESS = "notifications/progress"
-_MESSAGE = "notifications/message"
+    from ._session_peer import Peer
 
 
 class GatedRequest:
@@ -37,7 +33,7 @@ class GatedRequest:
         self, inner: DispatchContext[Any], token: int | str | None, peer: Peer | None, interval: float
     ) -> None:
         self._inner = inner
-        self._progress = _progress(token, interval)
+        self._progress = rules(token, interval)
         self._peer = peer
 
     def __getattr__(self, name: str) -> Any:
@@ -45,11 +41,11 @@ class GatedRequest:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         """Send a notification on the request's own stream, if it may be."""
-        if method == _PROGRESS:
+        if method == PROGRESS:
             params = self._report(dict(params or {}))
             if params is None:
                 return
-        elif method == _MESSAGE and not _passes(self._peer, params):
+        elif method == MESSAGE and not _passes(self._peer, params):
             return
         await self._inner.notify(method, params, opts)
 
@@ -59,29 +55,11 @@ class GatedRequest:
             await self._inner.progress(progress, total, message)
 
     def _report(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        total = params.get("total")
-        message = params.get("message")
-        told, why = self._progress.report(
-            float(params.get("progress", 0.0)),
-            None if total is None else float(total),
-            message if isinstance(message, str) else None,
-            time.monotonic(),
-        )
-        if why == "not_finite":
-            raise ValueError("progress: must be a finite number, and so must its total")
-        # The token is the request's own, whatever the tool named.
-        return None if told is None else {**params, **json.loads(told)}
+        return checked(self._progress, params, time.monotonic())
 
     def end(self) -> None:
         """The request has its answer."""
         self._progress.end()
-
-
-def _progress(token: int | str | None, interval: float) -> Progress:
-    try:
-        return Progress(token, interval)
-    except InvalidArgument:
-        return Progress(None, interval)  # beyond what an id may be: nothing is reported under it
 
 
 class GatedConnection:
@@ -96,7 +74,7 @@ class GatedConnection:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         """Send a notification on the session's own stream, if it may be."""
-        if method == _MESSAGE and not _passes(self._peer, params):
+        if method == MESSAGE and not _passes(self._peer, params):
             return
         await self._inner.notify(method, params, opts)
 
@@ -110,13 +88,20 @@ def gate_connection(connection: Connection, peer: Peer) -> None:
 
 def _passes(peer: Peer | None, params: Mapping[str, Any] | None) -> bool:
     # From 2026-07-28 on the SDK itself holds messages to the request's level.
-    if peer is None or peer.level is None:
-        return True
-    level = (params or {}).get("level")
-    try:
-        return log_passes(False, peer.level, level) if isinstance(level, str) else True
-    except InvalidArgument:
-        return True  # a level that there is not is the SDK's to refuse
+    return peer is None or passes(peer.level, params)
+
+
+class _Session(ServerSession):
+    """The session as a request's tool sees it."""
+
+    async def send_notification(
+        self, notification: ServerNotification, related_request_id: RequestId | None = None
+    ) -> None:
+        """Send a notification. Progress goes on the request's own stream, whether or not the tool named the request: on
+        the session's it would be lost where none is open, and is not allowed."""
+        if notification.method == PROGRESS and related_request_id is None:
+            related_request_id = ""
+        await super().send_notification(notification, related_request_id)
 
 
 async def gated(
@@ -128,7 +113,7 @@ async def gated(
     if isinstance(token, bool) or not isinstance(token, int | str):
         token = None
     outbound: Any = GatedRequest(_compat.request_outbound(ctx.session), token, peer, interval)
-    session = ServerSession(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
+    session = _Session(outbound, _compat.connection(ctx.session), request_meta=ctx.meta)
     asked = _compat.request_outbound(ctx.session).cancel_requested
     try:
         with as_request(asked.is_set):

@@ -20,9 +20,10 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.session import BaseSession
+from pydantic import AnyUrl, ValidationError
 
 from .. import Hub
-from . import _capabilities, _scoping, _transports, _wire
+from . import _capabilities, _fan_out1, _scoping, _transports, _wire
 from ._calls import Limits, WatchedCall
 from ._event_store import EventStore
 from ._nursery import Nurseries, Nursery
@@ -37,6 +38,8 @@ from ._trouble import Trouble
 SERVERS: Final = "a FastMCP or a low-level Server of mcp 1.x"
 """What `low_level` knows, for messages."""
 
+fan_out = _fan_out1.install
+
 _MARK: Final = "__tidings_watched__"
 
 _attached: Final[weakref.WeakKeyDictionary[Server, Nurseries]] = weakref.WeakKeyDictionary()
@@ -47,6 +50,14 @@ def low_level(server: object) -> Server | None:
     if isinstance(server, FastMCP):
         return server._mcp_server
     return server if isinstance(server, Server) else None
+
+
+def spelled(uri: str) -> str:
+    """A resource's URI as this SDK shows it to clients, who subscribe to what they were shown."""
+    try:
+        return str(AnyUrl(uri))
+    except ValidationError:
+        return uri
 
 
 def missing() -> list[str]:
@@ -60,7 +71,7 @@ def missing() -> list[str]:
         "mcp.shared.session.BaseSession._write_stream": assigns(BaseSession, "_write_stream"),
         "mcp.server.session.ServerSession.client_params": hasattr(ServerSession, "client_params"),
     }
-    return [*(name for name, there in wanted.items() if not there), *_transports.missing()]
+    return [*(name for name, there in wanted.items() if not there), *_transports.missing(), *_fan_out1.missing()]
 
 
 def is_attached(server: Server) -> bool:
@@ -97,12 +108,6 @@ def install(
     if store is not None:
         _scoping.default_store(server, store)
     return False
-
-
-def fan_out(
-    server: Server, hub: Hub, nurseries: Nurseries, trouble: Trouble, outer: object, progress_interval: float
-) -> None:
-    """Nothing: fan-out needs mcp 2.x."""
 
 
 def _wrap_handler(server: Server, watch: _Watch) -> None:

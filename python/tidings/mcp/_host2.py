@@ -28,6 +28,11 @@ low_level = _compat.low_level
 missing = _compat.missing
 
 
+def spelled(uri: str) -> str:
+    """A resource's URI as this SDK shows it to clients."""
+    return uri
+
+
 def is_attached(server: Server[Any]) -> bool:
     """Whether `install` has been here."""
     return any(isinstance(middleware, Middleware) for middleware in server.middleware)

@@ -19,7 +19,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from . import _wire
 from ._nursery import Nursery
-from ._peers import Peer, Send
+from ._peers import Peer
 from ._principals import ANONYMOUS, principal_in
 from ._request import Emit
 from ._routing import Routing
@@ -27,6 +27,7 @@ from ._routing import Routing
 Handler = Callable[[types.CallToolRequest], Awaitable[types.ServerResult]]
 
 _peers: Final[weakref.WeakKeyDictionary[ServerSession, Peer]] = weakref.WeakKeyDictionary()
+_STAND_IN: Final = "connection:"
 _stand_ins: Final[weakref.WeakKeyDictionary[ServerSession, str]] = weakref.WeakKeyDictionary()
 
 
@@ -57,7 +58,7 @@ class Request1:
         found = _peers.get(self._ctx.session)
         if found is None:
             # What is sent to a session over HTTP that does not listen just now gets lost, unless it is recorded.
-            send = _sender(self._ctx.session) if routing.recorded or not over_http else None
+            send = sender(self._ctx.session) if routing.recorded or not over_http else None
             found = _peers[self._ctx.session] = routing.peer(nursery, send, over_http=over_http)
             self._ctx.session._exit_stack.callback(found.close)
         return found
@@ -91,21 +92,25 @@ class Request1:
 
 def requestor(ctx: RequestContext) -> tuple[str, str]:
     """Who asks, and the name under which what they have running is counted."""
-    name = _logged_in(ctx)
+    name = principal_name(ctx.request, _session_id(ctx), ctx.session)
+    return name, ANONYMOUS if name.startswith(_STAND_IN) else name
+
+
+def principal_name(request: Any, session_id: str | None, session: ServerSession) -> str:
+    """Who is at the other end: of an HTTP request if there is one, of an MCP session, of a connection."""
+    name = _logged_in(request)
     if name is not None:
-        return name, name
-    session_id = _session_id(ctx)
+        return name
     if session_id is not None:
-        name = "session:" + session_id
-        return name, name
-    name = _stand_ins.setdefault(ctx.session, "connection:" + uuid.uuid4().hex)
-    return name, ANONYMOUS
+        return "session:" + session_id
+    return _stand_ins.setdefault(session, _STAND_IN + uuid.uuid4().hex)
 
 
-def _sender(session: ServerSession) -> Send:
+def sender(session: ServerSession) -> Callable[[str, dict[str, Any] | None], Awaitable[None]]:
+    """Sends notifications that belong to no request of a session's."""
     stream = session._write_stream
 
-    async def send(method: str, params: dict[str, Any]) -> None:
+    async def send(method: str, params: dict[str, Any] | None) -> None:
         notification = types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params)
         await stream.send(SessionMessage(types.JSONRPCMessage(notification)))
 
@@ -120,8 +125,8 @@ def _session_id(ctx: RequestContext) -> str | None:
     return headers.get("mcp-session-id")
 
 
-def _logged_in(ctx: RequestContext) -> str | None:
-    scope = getattr(ctx.request, "scope", None)
+def _logged_in(request: Any) -> str | None:
+    scope = getattr(request, "scope", None)
     name = principal_in(scope) if isinstance(scope, dict) else None
     if name is not None:
         return name

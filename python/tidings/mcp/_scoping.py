@@ -77,6 +77,16 @@ def arrives(session_id: str) -> bool:
     return session_id in _here or _transports.has_stream_of_its_own(transport)
 
 
+def close_own_stream(session_id: str) -> bool:
+    """Close the stream a session's client has open for what belongs to no request, where the event store keeps what it
+    misses; whether that is so."""
+    transport = _here.get(session_id)
+    if transport is None:
+        return False
+    transport.close_standalone_sse_stream()
+    return True
+
+
 def _wrap(cls: type, name: str, make: Any) -> None:
     original = cls.__dict__[name]
     if not hasattr(original, _MARK):
