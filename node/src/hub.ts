@@ -3,6 +3,7 @@ import { isMainThread } from "node:worker_threads";
 
 import { Call } from "./call";
 import { entry } from "./errors";
+import { type Change, type FailedSink, type Fanout, look, named } from "./fanout";
 import { flushLog } from "./log";
 import { native, type NativeBegin, type NativeHub } from "./native";
 import type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";
@@ -122,6 +123,13 @@ function json(id: string | number | bigint): string {
   return typeof id === "bigint" ? id.toString() : JSON.stringify(id);
 }
 
+/**
+ * What a hub stands for, for the other modules of this package.
+ *
+ * @internal
+ */
+export let nativeOf: (hub: Hub) => NativeHub;
+
 let exitHooked = false;
 
 /** The end of the process waits for what is buffered, at most two seconds. A worker's end closes what the worker made. */
@@ -143,6 +151,10 @@ function hookExit(): void {
 export class Hub implements AsyncDisposable {
   readonly #native: NativeHub;
   readonly url: string;
+
+  static {
+    nativeOf = (hub) => hub.#native;
+  }
 
   /**
    * @param url `memory:`, `sqlite:PATH` or `sqlite:///PATH`
@@ -259,6 +271,28 @@ export class Hub implements AsyncDisposable {
     const { routeTypes = ["webhook"], open = [], peer = true } = options;
     const text = config instanceof Uint8Array ? Buffer.from(config) : config;
     return entry(() => this.#native.checkConfig({ config: text, routeTypes, open, peer }));
+  }
+
+  /**
+   * Tells everybody who asked for it that something has changed, each once; never waits.
+   *
+   * `audience`: only connections of that principal. The answer counts this hub's listeners; those of other processes
+   * and threads on the same store are told within milliseconds. Whoever changes many things
+   * may call it each time: what comes before a connection was written to is one frame.
+   *
+   * @throws InvalidArgumentError for a kind that there is not
+   */
+  notify(change: Change, options: { audience?: string } = {}): Fanout {
+    const [kinds, name] = named(change);
+    return entry(() => {
+      look(this.#native);
+      return this.#native.notify(kinds, name, options.audience);
+    });
+  }
+
+  /** The connections that have failed since this was last asked, the newest 4,096 of them. */
+  failedSinks(): FailedSink[] {
+    return entry(() => this.#native.failedSinks());
   }
 
   /** Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret. */

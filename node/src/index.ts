@@ -24,6 +24,7 @@ export {
   WebhookError,
 } from "./errors";
 export { Event, Gap, type Identity, type Page } from "./event";
+export { type Change, type FailedSink, type Fanout, type Kind } from "./fanout";
 export { type BeginCall, Hub, type HubOptions, type Retention, type Task } from "./hub";
 export { type LogRecord, setLogger } from "./log";
 export type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";

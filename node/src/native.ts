@@ -132,6 +132,9 @@ export interface NativeHub {
   cancelCall(id: string, asker: string): Told<boolean>;
   offers(offer: NativeOffer): boolean;
   outlet(offer: NativeOffer): NativeOutlet;
+  outbox(): NativeOutbox;
+  notify(kinds: string[], name: string | undefined, audience: string | undefined): NativeFanout;
+  failedSinks(): NativeFailedSink[];
   deliveries(callId: string | undefined, state: string | undefined, most: number): Delivery[];
   flush(durability: string): Told<undefined>;
   stats(): Stats;
@@ -145,6 +148,42 @@ export interface NativeHub {
   setPaused(paused: boolean): void;
   drain(timeoutMs: number): Told<boolean>;
   prometheus(): string;
+}
+export interface NativeFanout {
+  readonly told: number;
+  readonly skipped: number;
+  readonly failed: number;
+}
+export interface NativeFailedSink {
+  readonly outbox: number;
+  readonly sink: number;
+}
+export interface NativeProfile {
+  readonly listens: boolean;
+  honoured(filter: string): string;
+}
+export interface NativeOutboxTask {
+  readonly sink: number;
+  readonly listener: number;
+  readonly method?: string;
+  readonly params?: string;
+}
+export interface NativeOutbox {
+  readonly number: number;
+  readonly listeners: number;
+  addSink(principal: string | undefined, deadlineMs: number | undefined): number;
+  attend(sink: number, profile: NativeProfile): number;
+  listen(sink: number, profile: NativeProfile, id: string, filter: string): number;
+  open(listener: number): void;
+  subscribe(listener: number, profile: NativeProfile, name: string): void;
+  unsubscribe(listener: number, profile: NativeProfile, name: string): void;
+  setReachable(sink: number, reachable: boolean): void;
+  end(listener: number): void;
+  dropSink(sink: number): void;
+  take(max: number): NativeOutboxTask[];
+  written(sink: number, frames: number): boolean;
+  broke(sink: number): void;
+  ready(): Told<undefined>;
 }
 export interface NativeOffer {
   routeType: string;
@@ -199,6 +238,7 @@ export interface Native {
   challengeAnswer(body: Uint8Array): string | null;
   receiverDocument(paths: string[]): string;
   Hub: new (url: string, settings: object) => NativeHub;
+  Profile: new (version: string, server: string, client: string) => NativeProfile;
   Webhook: new (secrets: string[]) => NativeWebhook;
 }
 

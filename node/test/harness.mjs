@@ -16,8 +16,13 @@ export async function folder(t) {
 
 /** A hub on a new file, closed after the test. */
 export async function hub(t, options) {
-  const made = new Hub(`sqlite:${join(await folder(t), "tidings.db")}`, options);
-  t.after(() => made.close());
+  const path = await mkdtemp(join(tmpdir(), "tidings-node-"));
+  const made = new Hub(`sqlite:${join(path, "tidings.db")}`, options);
+  // In this order: a hub that is still being opened makes files.
+  t.after(async () => {
+    await made.close();
+    await rm(path, { recursive: true, force: true });
+  });
   return made;
 }
 

@@ -6,6 +6,7 @@ use tidings_bridge::{self as bridge, Begin};
 
 use crate::call::{request_id, task_terms};
 use crate::convert::{Result, Text, Told, begin, bytes, entry, number};
+use crate::fanout::{FailedSink, Fanout, Outbox};
 use crate::outlet::{Offer, Outlet};
 use crate::stream::{Stream, Tail, Writer};
 
@@ -280,6 +281,25 @@ impl Hub {
     #[napi]
     pub fn outlet(&self, offer: Offer) -> Result<Outlet> {
         entry("Hub.outlet", || self.inner.outlet(offer.plain()?)).map(Outlet::new)
+    }
+
+    /// A place where this thread takes frames for its connections.
+    #[napi]
+    pub fn outbox(&self) -> Result<Outbox> {
+        entry("Hub.outbox", || self.inner.outbox()).map(Outbox::new)
+    }
+
+    /// Tells everybody who asked for it that something has changed.
+    #[napi]
+    pub fn notify(&self, kinds: Vec<String>, name: Option<String>, audience: Option<String>) -> Result<Fanout> {
+        entry("Hub.notify", || self.inner.notify(&kinds, name.as_deref(), audience.as_deref())).map(Fanout::from)
+    }
+
+    /// The connections that have failed since this was last asked.
+    #[napi]
+    pub fn failed_sinks(&self) -> Result<Vec<FailedSink>> {
+        let failed = entry("Hub.failedSinks", || self.inner.failed_sinks())?;
+        Ok(failed.into_iter().map(|(outbox, sink)| FailedSink { outbox, sink: number(sink) }).collect())
     }
 
     /// Deliveries of one call or all, in one state or any.

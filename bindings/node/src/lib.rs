@@ -15,6 +15,7 @@
 mod call;
 mod convert;
 mod event;
+mod fanout;
 mod hub;
 mod log;
 mod operate;

@@ -5,6 +5,7 @@ import { CongestedError, CursorError } from "../errors";
 import { type Event, Gap } from "../event";
 import type { Hub } from "../hub";
 import type { Writer } from "../stream";
+import { closeStream, GET_STREAM } from "./transports";
 
 /** A JSON-RPC message, as far as it matters here. */
 type Message = object;
@@ -24,8 +25,6 @@ export interface SessionTransport {
   readonly sessionId?: string | undefined;
 }
 
-/** The transport's own stream, which no request ends. */
-const GET_STREAM = "_GET_stream";
 /** The type of an event that is a message of the protocol; others are the adapter's own and never go out. */
 const MESSAGE = "message";
 /** The type of the event that stands for the priming event of a stream. */
@@ -234,16 +233,6 @@ function append(writer: Writer, payload: string, type: string, close: boolean): 
     // The store is as good as down, and what has to go is told as a gap.
     return writer.append(payload, { type, close, giveUp: true });
   }
-}
-
-/**
- * Ends the connection of a stream that was told to its end. 2.x does it; 1.x leaves it open for ever, and has no public way
- * (private: `_streamMapping`, in the transport that the one for Node.js wraps, `_webStandardTransport`).
- */
-function closeStream(transport: object, streamId: string): void {
-  type Inside = { _streamMapping?: Map<string, { cleanup?: () => void }>; _webStandardTransport?: Inside };
-  const outer = transport as Inside;
-  (outer._webStandardTransport ?? outer)._streamMapping?.get(streamId)?.cleanup?.();
 }
 
 /** Sends an event that is a message; a gap as the notification that the stream cannot be complete. */

@@ -4,4 +4,7 @@
  * @packageDocumentation
  */
 export { eventStore, type SdkEventStore, SessionEventStore, type SessionTransport } from "./event-store";
-export { type AnyServer, attach, type AttachOptions } from "./attach";
+export { attach, type AttachOptions, notify } from "./attach";
+export { eventBus, HubEventBus, type ServerEvent } from "./bus";
+export { durableFetch, type DurableFetch, type DurableFetchOptions, type FetchHandler, type FetchOptions } from "./front";
+export type { AnyServer, SdkServer } from "./intercept";

@@ -1,14 +1,12 @@
 /** One watched `tools/call`: accept the config, acknowledge it, run the tool, record the one outcome. */
-import { randomUUID } from "node:crypto";
-
 import type { Call, Ended } from "../call";
 import { ConfigError } from "../errors";
 import type { Hub } from "../hub";
-import { type AuthInfo, type Context, type Notification, type Request, requestOf } from "./context";
+import { type Context, type Notification, type Request, requestOf } from "./context";
+import type { Handler, Params } from "./intercept";
+import { type PrincipalOf, principalOf } from "./principal";
+import type { Transport } from "./transports";
 import * as wire from "./wire";
-
-export type Params = Record<string, unknown>;
-export type Handler = (request: { params?: Params }, context: Context) => Promise<unknown>;
 
 /** What one `attach` has for its calls. */
 export interface Terms {
@@ -16,34 +14,13 @@ export interface Terms {
   readonly routes: readonly string[];
   readonly open: readonly string[];
   readonly timeoutMs: number | undefined;
-  readonly principal: (authInfo: AuthInfo) => string | undefined;
+  readonly principal: PrincipalOf;
   readonly detachedCalls: number;
   readonly detachedMs: number;
   /** The connection that the request came by. */
   readonly transport: Transport | undefined;
   /** The connection that the server has now. */
   readonly transportNow: () => Transport | undefined;
-}
-
-interface Transport {
-  send(message: any, options?: any): Promise<void>;
-}
-
-/** Where detached calls are counted whose principal lives no longer than one request. */
-const ANONYMOUS = "anonymous";
-
-/** A connection without a session stands in for its principal. */
-const connections = new WeakMap<object, string>();
-
-/** The principal, and under which name its detached calls are counted. */
-function principalOf(terms: Terms, request: Request): [string, string] {
-  const named = request.authInfo === undefined ? undefined : terms.principal(request.authInfo);
-  if (named !== undefined) return [named, named];
-  if (request.sessionId !== undefined) return [`session:${request.sessionId}`, `session:${request.sessionId}`];
-  const { transport } = terms;
-  const name = (transport && connections.get(transport)) ?? `connection:${randomUUID()}`;
-  if (transport !== undefined) connections.set(transport, name);
-  return [name, ANONYMOUS];
 }
 
 /** Answers the request, or throws the error to answer with. */
@@ -55,7 +32,7 @@ export async function watchedCall(
 ): Promise<unknown> {
   const { [wire.CONFIG]: config, ...params } = message.params as Params & { name: string };
   const request = requestOf(context);
-  const [principal, countedAs] = principalOf(terms, request);
+  const [principal, countedAs] = principalOf(terms.principal, request, terms.transport);
   let call: Call;
   try {
     call = await terms.hub.beginCall({

@@ -12,6 +12,26 @@ export const ACKNOWLEDGED_METHOD = "notifications/config/acknowledged";
 export const ACKNOWLEDGED_META = "io.tidings/acknowledged";
 export const UNDELIVERED_META = "io.tidings/undelivered";
 
+export const METHOD_NOT_FOUND = -32601;
+export const MISSING_CAPABILITY = -32021;
+
+/** Requests and members of 2026-07-28. */
+export const LISTEN = "subscriptions/listen";
+export const DISCOVER = "server/discover";
+export const PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion";
+export const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+export const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
+export const SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId";
+
+/** The Tasks extension (SEP-2663). */
+export const TASKS = "io.modelcontextprotocol/tasks";
+
+/** Whether a client's capabilities declare the Tasks extension. */
+export function declaresTasks(capabilities: unknown): boolean {
+  const extensions = (capabilities as { extensions?: unknown } | undefined)?.extensions;
+  return typeof extensions === "object" && extensions !== null && TASKS in extensions;
+}
+
 /** What a handler throws for the SDK to answer with. */
 export class JsonRpcError extends Error {
   override name = "JsonRpcError";
@@ -39,6 +59,12 @@ export function errorOf(thrown: unknown): { code: number; message: string; data?
     message: typeof message === "string" ? message : "Internal error",
     ...(data === undefined ? {} : { data }),
   };
+}
+
+/** Answered to a request that needs the Tasks extension and did not declare it. */
+export function undeclared(): JsonRpcError {
+  const message = `The client did not declare the extension '${TASKS}'`;
+  return new JsonRpcError(MISSING_CAPABILITY, message, { requiredCapabilities: { extensions: { [TASKS]: {} } } });
 }
 
 export function configNotStored(): JsonRpcError {

@@ -1,0 +1,90 @@
+/**
+ * What the adapter has to know of the SDKs' transports and is not public in them: `_streamMapping`, `_eventStore` and
+ * `_onsessionclosed`, in the transport that the one for Node.js wraps, `_webStandardTransport`. Each is looked for and may be
+ * absent; a test sees to it that the releases we support have them.
+ */
+import type { SdkEventStore } from "./event-store";
+
+/** A transport of either SDK, as far as the adapter needs it. */
+export interface Transport {
+  readonly sessionId?: string | undefined;
+  onclose?: (() => void) | undefined;
+  send(message: any, options?: any): Promise<void>;
+  closeStandaloneSSEStream?(): void;
+}
+
+interface Stream {
+  readonly controller?: { readonly desiredSize: number | null };
+  cleanup?(): void;
+}
+
+interface Inside {
+  _streamMapping?: Map<string, Stream>;
+  _eventStore?: SdkEventStore;
+  _onsessionclosed?: (sessionId: string) => unknown;
+  _webStandardTransport?: Inside;
+}
+
+/** The id of a session's own stream, which no request ends. */
+export const GET_STREAM = "_GET_stream";
+
+/** Messages that may wait for a client that does not read its session's own stream. */
+const MAX_BACKLOG = 256;
+
+function inside(transport: object): Inside {
+  const outer = transport as Inside;
+  return outer._webStandardTransport ?? outer;
+}
+
+/** Whether it is one over HTTP, where what belongs to no request needs a stream of its own. */
+export function overHttp(transport: object): boolean {
+  return inside(transport)._streamMapping instanceof Map;
+}
+
+/** The event store of a session's transport. */
+export function storeOf(transport: object): SdkEventStore | undefined {
+  return inside(transport)._eventStore;
+}
+
+/** Whether a client listens to the session's own stream. */
+export function listensOn(transport: object): boolean {
+  return inside(transport)._streamMapping?.has(GET_STREAM) ?? true;
+}
+
+/** Whether the session's own stream has a client that does not read it. The SDKs buffer for it without bound. */
+export function lags(transport: object): boolean {
+  const size = inside(transport)._streamMapping?.get(GET_STREAM)?.controller?.desiredSize;
+  return typeof size === "number" && size < -MAX_BACKLOG;
+}
+
+/** Ends the connection of a stream that was told to its end. 2.x does it; 1.x leaves it open for ever, without a public way. */
+export function closeStream(transport: object, streamId: string): void {
+  inside(transport)._streamMapping?.get(streamId)?.cleanup?.();
+}
+
+/** Calls back once, when the transport closes. */
+export function onClose(transport: Transport, gone: () => void): void {
+  const before = transport.onclose;
+  let told = false;
+  transport.onclose = () => {
+    try {
+      before?.();
+    } finally {
+      if (!told) {
+        told = true;
+        gone();
+      }
+    }
+  };
+}
+
+/** Calls back when the client has ended its session (DELETE), before the transport closes. */
+export function onDelete(transport: object, gone: () => void): void {
+  const own = inside(transport);
+  if (!(own._streamMapping instanceof Map)) return;
+  const before = own._onsessionclosed;
+  own._onsessionclosed = (sessionId) => {
+    gone();
+    return before?.(sessionId);
+  };
+}
