@@ -10,7 +10,7 @@ TEST_ARGS ?=
 RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
+.PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
 	check-python check-stubs check-purity check-api check-licences storm
 
 help:  ## this list
@@ -19,6 +19,11 @@ help:  ## this list
 demo: prerequisites  ## a server that is cut off and killed, and a client and a receiver that lose nothing
 	@$(PYTHON) tools/python-env
 	@$(VENV)/python demo
+
+demo-node: prerequisites  ## the same with a server in TypeScript, and one in each language after the other on one file
+	@$(PYTHON) tools/python-env
+	@$(PYTHON) tools/node-env
+	@$(VENV)/python demo --node
 
 test:  ## every test and check below, with a summary
 	@command -v $(PYTHON) >/dev/null || tools/check-prerequisites --test --node
@@ -74,7 +79,7 @@ fmt:  ## format Rust and Python
 
 clean:  ## remove everything that was built
 	rm -rf target .cache .pytest_cache .mypy_cache .ruff_cache python/dist python/tidings/_native*.so \
-		node/node_modules node/dist node/native
+		node/node_modules node/dist node/native node/examples/build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:  ## what the machine must have, and how to get what is missing

@@ -59,10 +59,10 @@ class Client:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._session: str | None = None
+        self.session = ""
         hello = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "demo", "version": "1"}}
         connection, response = self._send("POST", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
-        self._session = response.getheader("mcp-session-id")
+        self.session = response.getheader("mcp-session-id", "")
         *_, last = Stream(connection, response)
         self.capabilities: dict[str, Any] = last.message["result"]["capabilities"]
         self._send("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"})[1].read()
@@ -87,8 +87,8 @@ class Client:
         headers = {"accept": "application/json, text/event-stream", **(more or {})}
         if body is not None:
             headers["content-type"] = "application/json"
-        if self._session is not None:
-            headers.update({"mcp-session-id": self._session, "mcp-protocol-version": VERSION})
+        if self.session:
+            headers.update({"mcp-session-id": self.session, "mcp-protocol-version": VERSION})
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
         connection.request(method, "/mcp", None if body is None else json.dumps(body), headers)
         response = connection.getresponse()

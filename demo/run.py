@@ -1,10 +1,14 @@
 """Three tool calls that their client or their server does not live to see the end of, and what comes of them.
 
+  python demo          the server is a Python one
+  python demo --node   a TypeScript one, which after each kill -9 the other language follows on the same file
+
 Exits 0 only if everything it tells was seen.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import os
@@ -15,12 +19,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from client import Client, Event, Stream
+from tidings import Hub
 
 HERE = Path(__file__).resolve().parent
+NODE = HERE.parent / "node" / "examples" / "build"
+
+SERVERS = {"Python": [sys.executable, str(HERE / "server.py")], "TypeScript": ["node", str(NODE / "demo-server.mjs")]}
+"""By language: the same server."""
 
 PATIENCE = 60.0
 """Seconds to wait for something that has to come."""
@@ -75,17 +85,22 @@ def wait_for(what: str, find: Callable[[], Any]) -> Any:
 
 
 class Server:
-    """The MCP server, a process of its own."""
+    """The MCP server, a process of its own; each time it is started in the next language."""
 
-    def __init__(self, directory: Path, receiver_port: int) -> None:
-        self._command = [sys.executable, str(HERE / "server.py"), str(directory / "tidings.db"), str(receiver_port)]
+    def __init__(self, directory: Path, receiver_port: int, languages: list[str]) -> None:
+        self.database = directory / "tidings.db"
+        self._receiver_port = receiver_port
+        self._languages = cycle(languages)
         self._port_file = directory / "server.port"
         self._process: subprocess.Popen[bytes] | None = None
+        self.language = ""
         self.port = 0
 
     def start(self) -> None:
+        self.language = next(self._languages)
         self._port_file.unlink(missing_ok=True)
-        process = self._process = subprocess.Popen([*self._command, str(self._port_file)])
+        arguments = [str(self.database), str(self._receiver_port), str(self._port_file)]
+        process = self._process = subprocess.Popen([*SERVERS[self.language], *arguments])
 
         def ready() -> bool:
             if process.poll() is not None:
@@ -207,7 +222,7 @@ def begin(checks: Checks, client: Client, receiver: Receiver, id: int, quarter: 
     return stream, acknowledged
 
 
-def resumed_after_a_cut(checks: Checks, server: Server, receiver: Receiver) -> None:
+def resumed_after_a_cut(checks: Checks, server: Server, receiver: Receiver) -> str:
     checks.act("1. The client loses its connection in the middle of a call")
     client = Client(server.port)
     routes = client.capabilities.get("notificationConfig", {}).get("supportedRouteTypes")
@@ -227,9 +242,10 @@ def resumed_after_a_cut(checks: Checks, server: Server, receiver: Receiver) -> N
         repeated = results[0]["result"].get("_meta", {}).get("io.tidings/acknowledged")
         checks.check("the acknowledgement is in the result too", repeated == acknowledged, repeated)
     show_webhook(checks, receiver, acknowledged, ("tool_call.completed", "completed", None))
+    return client.session
 
 
-def killed_before_the_webhook(checks: Checks, server: Server, receiver: Receiver) -> None:
+def killed_before_the_webhook(checks: Checks, server: Server, receiver: Receiver) -> str:
     checks.act("2. The server is killed when the outcome is on disk and the webhook is not sent")
     receiver.stop()
     say("receiver x  is down: connections to it are refused")
@@ -243,8 +259,9 @@ def killed_before_the_webhook(checks: Checks, server: Server, receiver: Receiver
     say(f"receiver    is back; it has got {len(receiver.got(acknowledged['callId']))} requests about this call")
     checks.check("nothing was delivered before the restart", receiver.got(acknowledged["callId"]) == [])
     server.start()
-    say("server      is started again on the same file; nobody calls it")
+    say(f"server      a {server.language} one is started on the same file; nobody calls it")
     show_webhook(checks, receiver, acknowledged, ("tool_call.completed", "completed", None))
+    return client.session
 
 
 def killed_during_the_tool(checks: Checks, server: Server, receiver: Receiver) -> None:
@@ -256,8 +273,29 @@ def killed_during_the_tool(checks: Checks, server: Server, receiver: Receiver) -
     say("server   x  kill -9, after step 2")
     checks.check("the tool did not come to its end", steps(before) == [1, 2], steps(before))
     server.start()
-    say("server      is started again on the same file; it finds a call whose process is gone")
+    say(f"server      a {server.language} one is started on the same file; it finds a call whose process is gone")
     show_webhook(checks, receiver, acknowledged, ("tool_call.failed", "failed", "server_lost"))
+
+
+def read_by_the_other(checks: Checks, server: Server, typescript: str, python: str) -> None:
+    """Each language reads the receipts that the other has written: of the sessions whose webhook it has delivered."""
+    checks.act("4. Each language reads what the other has written")
+
+    def in_python(session: str) -> list[str]:
+        stream = hub.stream(f"session:{session}", "deliveries")
+        return [event.type for event in hub.run(stream.read()).events]
+
+    def in_typescript(session: str) -> list[str]:
+        command = ["node", str(NODE / "read.mjs"), str(server.database), f"session:{session}", "deliveries"]
+        lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
+        return [json.loads(line)["type"] for line in lines]
+
+    hub = Hub(f"sqlite:{server.database}")
+    found = wait_for("the receipt of the TypeScript server", lambda: in_python(typescript))
+    checks.check("Python reads the receipt of the TypeScript server", found == ["io.tidings.delivered"], found)
+    hub.run(hub.close())
+    found = wait_for("the receipt of the Python server", lambda: in_typescript(python))
+    checks.check("TypeScript reads the receipt of the Python server", found == ["io.tidings.delivered"], found)
 
 
 def show_webhook(
@@ -282,18 +320,23 @@ def show_webhook(
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--node", action="store_true", help="begin with a TypeScript server")
+    both = parser.parse_args().node
     started = time.monotonic()
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="tidings-demo-") as name:
         receiver = Receiver(Path(name))
         receiver.start()
-        server = Server(Path(name), receiver.port)
+        server = Server(Path(name), receiver.port, ["TypeScript", "Python"] if both else ["Python"])
         try:
             server.start()
-            print("An MCP server, a webhook receiver and a client that nothing goes well for.")
-            resumed_after_a_cut(checks, server, receiver)
-            killed_before_the_webhook(checks, server, receiver)
+            print(f"An MCP server in {server.language}, a webhook receiver and a client that nothing goes well for.")
+            first = resumed_after_a_cut(checks, server, receiver)
+            second = killed_before_the_webhook(checks, server, receiver)
             killed_during_the_tool(checks, server, receiver)
+            if both:
+                read_by_the_other(checks, server, first, second)
         except Exception as error:  # noqa: BLE001 (whatever it is, the summary tells)
             checks.check("the demo runs to its end", False, f"{type(error).__name__}: {error}")
         finally:

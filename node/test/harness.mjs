@@ -51,14 +51,15 @@ export async function serve(t, handle) {
 
 /** One MCP session as a legacy client has it, on the wire. */
 export class Client {
-  constructor(url) {
+  constructor(url, more = {}) {
     this.url = url;
+    this.more = more;
     this.sessionId = undefined;
     this.nextId = 0;
   }
 
   get headers() {
-    const headers = { accept: "application/json, text/event-stream", "content-type": "application/json" };
+    const headers = { accept: "application/json, text/event-stream", "content-type": "application/json", ...this.more };
     if (this.sessionId) Object.assign(headers, { "mcp-session-id": this.sessionId, "mcp-protocol-version": "2025-11-25" });
     return headers;
   }
