@@ -79,6 +79,18 @@ export class Call {
     return wait(() => this.#native.becomeTask(ttlMs, options.bound ?? true));
   }
 
+  /**
+   * Asks the task's client for input and waits for it: `requests` is the JSON text of an object, `{key: request}` as in
+   * SEP-2663's `inputRequests`; resolves to `{key: response}` once there is a response to each.
+   *
+   * The questions are on disk before anybody hears of them; from then on the task is `input_required` and its listeners are
+   * told, in every process. A key may be used again. Throws `InvalidArgument` for what is no such object and where the call is
+   * no task, `EndedError` once it has ended.
+   */
+  ask(requests: string | Uint8Array): Promise<string> {
+    return wait(() => this.#native.ask(requests));
+  }
+
   /** The client's connection is lost and the call goes on: fires `io.tidings/disconnected` where it was asked for. */
   disconnected(): void {
     entry(() => this.#native.disconnected());

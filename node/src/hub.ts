@@ -109,7 +109,7 @@ export interface BeginCall {
 
 /** A task as it was when it was asked for. */
 export interface Task {
-  readonly status: "working" | "completed" | "failed" | "cancelled";
+  readonly status: "working" | "input_required" | "completed" | "failed" | "cancelled";
   /** SEP-2663's `DetailedTask`, as JSON text. */
   readonly json: string;
   /** The scope of the stream of its events. */
@@ -224,6 +224,14 @@ export class Hub implements AsyncDisposable {
   /** Ends a task as `cancelled`, in whichever process it runs, unless it has ended; `false` where `task` finds none. */
   cancelTask(id: string, options: { principal: string }): Promise<boolean> {
     return wait(() => this.#native.cancelTask(id, options.principal));
+  }
+
+  /**
+   * Gives a task its client's answers, in whichever process it runs: the JSON text of an object, `{key: response}`. On disk
+   * when this resolves; answers to what is not outstanding are ignored. `false` where `task` finds none. See `Call.ask`.
+   */
+  answerTask(id: string, responses: string | Uint8Array, options: { principal: string }): Promise<boolean> {
+    return wait(() => this.#native.answerTask(id, options.principal, responses));
   }
 
   /** Ends a call as `cancelled`, in whichever process it runs, unless it has ended; `false`: there is none that is theirs. */

@@ -87,6 +87,7 @@ export interface NativeCall {
   emit(kind: string, payload: string | Uint8Array): number;
   fire(name: string, payload: string | Uint8Array): number;
   becomeTask(ttlMs: number, bound: boolean): Told<boolean>;
+  ask(requests: string | Uint8Array): Told<string>;
   disconnected(): void;
   detach(countedAs: string, calls: number, timeMs: number): boolean;
   complete(result: string | Uint8Array): Told<NativeEnded>;
@@ -115,7 +116,7 @@ export interface NativeCheck {
   peer: boolean;
 }
 export interface NativeTask {
-  readonly status: "working" | "completed" | "failed" | "cancelled";
+  readonly status: "working" | "input_required" | "completed" | "failed" | "cancelled";
   readonly json: string;
   readonly scope: string;
   readonly name: string;
@@ -129,6 +130,7 @@ export interface NativeHub {
   checkConfig(check: NativeCheck): string[];
   task(id: string, asker: string): NativeTask | null;
   cancelTask(id: string, asker: string): Told<boolean>;
+  answerTask(id: string, asker: string, responses: string | Uint8Array): Told<boolean>;
   cancelCall(id: string, asker: string): Told<boolean>;
   offers(offer: NativeOffer): boolean;
   outlet(offer: NativeOffer): NativeOutlet;

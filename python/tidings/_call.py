@@ -56,6 +56,16 @@ class Call:
         """
         return await wait(self._native.become_task(ttl, bound))
 
+    async def ask(self, requests: bytes | str) -> bytes:
+        """Asks the task's client for input and waits for it: `requests` is the JSON text of an object, ``{key: request}`` as
+        in SEP-2663's ``inputRequests``; returns ``{key: response}`` once there is a response to each.
+
+        The questions are on disk before anybody hears of them; from then on the task is ``input_required`` and its listeners
+        are told, in every process. A key may be used again. A wait that is cancelled leaves the questions outstanding.
+        Raises `InvalidArgument` for what is no such object and where the call is no task, `EndedError` once it has ended.
+        """
+        return await wait(self._native.ask(requests))
+
     def disconnected(self) -> None:
         """The client's connection is lost and the call goes on: fires `io.tidings/disconnected` where it was asked for."""
         self._native.disconnected()

@@ -308,6 +308,14 @@ class Hub:
         """Ends a task as `cancelled`, in whichever process it runs, unless it has ended; `False` where `task` finds none."""
         return await wait(self._native.cancel_task(task_id, principal))
 
+    async def answer_task(self, task_id: str, responses: bytes | str, *, principal: str) -> bool:
+        """Gives a task its client's answers, in whichever process it runs: the JSON text of an object, ``{key: response}``.
+
+        On disk when this returns; answers to what is not outstanding are ignored. `False` where `task` finds none. See
+        `Call.ask`.
+        """
+        return await wait(self._native.answer_task(task_id, principal, responses))
+
     def notify(self, *kinds: str, uri: str | None = None, audience: str | None = None) -> Fanout:
         """Tells everybody who asked for it that something has changed, each once; never waits.
 

@@ -24,6 +24,8 @@ pub enum Answer {
     Call(Call),
     /// How a call ended.
     Ended(Ended),
+    /// JSON text.
+    Json(String),
     /// A delivery for the host; none where no more come.
     Delivery(Option<Box<HostDelivery>>),
 }

@@ -172,6 +172,19 @@ impl Call {
         })
     }
 
+    /// Asks the task's client for input, the JSON text of an object, and waits for it; answers [`Answer::Json`]. See
+    /// [`Hub::answer_task`].
+    pub fn ask(&self, requests: Vec<u8>) -> Started {
+        if let Err(error) = self.call.get() {
+            return Started::Ready(Err(error));
+        }
+        let (call, hub) = (Arc::clone(&self.call), self.hub.clone());
+        start(Cancel::Drop, async move {
+            let _hub = hub;
+            Ok(Answer::Json(call.ask(&requests).await?))
+        })
+    }
+
     /// The client is gone and the call goes on, within the limits; `false`: there is no room, and it ends.
     pub fn detach(&self, counted_as: &str, calls: u32, time: Duration) -> Result<bool> {
         Ok(self.call.get()?.detach(counted_as, DetachLimits { calls, time })?)

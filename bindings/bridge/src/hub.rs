@@ -55,7 +55,7 @@ impl Drop for Inner {
 /// A task as it was when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// `working`, `completed`, `failed` or `cancelled`.
+    /// `working`, `input_required`, `completed`, `failed` or `cancelled`.
     pub status: &'static str,
     /// SEP-2663's `DetailedTask` as JSON text.
     pub json: String,
@@ -170,6 +170,16 @@ impl Hub {
     pub fn cancel_task(&self, id: String, asker: String) -> Started {
         let hub = self.clone();
         start(Cancel::Finish, async move { Ok(Answer::Complete(hub.inner.hub.cancel_task(&id, &asker).await?)) })
+    }
+
+    /// Gives a running task its client's answers, JSON text of an object; answers [`Answer::Complete`], false if there is
+    /// none.
+    pub fn answer_task(&self, id: String, asker: String, responses: Vec<u8>) -> Started {
+        let hub = self.clone();
+        start(
+            Cancel::Finish,
+            async move { Ok(Answer::Complete(hub.inner.hub.answer_task(&id, &asker, &responses).await?)) },
+        )
     }
 
     /// A new outbox.

@@ -83,6 +83,12 @@ impl Call {
         begin("Call.becomeTask", || Ok(self.inner.become_task(task_terms(ttl_ms, bound)?)))
     }
 
+    /// Asks the task's client for input and waits for it.
+    #[napi(ts_return_type = "string | Pending")]
+    pub fn ask(&self, requests: Text) -> Result<Told> {
+        begin("Call.ask", || Ok(self.inner.ask(bytes(requests))))
+    }
+
     /// The client's connection is lost and the call goes on.
     #[napi]
     pub fn disconnected(&self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use napi::bindgen_prelude::{Buffer, Either, Either3, Either8, Null};
+use napi::bindgen_prelude::{Buffer, Either, Either4, Either8, Null};
 use tidings_bridge::{self as bridge, Answer, Started};
 
 use crate::call::{Call, Ended};
@@ -16,7 +16,7 @@ pub(crate) type Error = napi::Error<String>;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// The value of an operation. `undefined` is done, `null` the end of a tail or an outlet.
-pub(crate) type Value = Either8<(), Null, bool, f64, Batch, Writer, Call, Either3<Ended, Page, HostDelivery>>;
+pub(crate) type Value = Either8<(), Null, bool, f64, Batch, Writer, Call, Either4<Ended, Page, HostDelivery, String>>;
 
 /// The value of an operation that is done, or the operation.
 pub(crate) type Told = Either<Value, Pending>;
@@ -40,13 +40,14 @@ pub(crate) fn finish(answer: bridge::Result<Answer>) -> Result<Value> {
         Answer::Done => Value::A(()),
         Answer::Complete(all) => Value::C(all),
         Answer::Seq(seq) => Value::D(number(seq)),
-        Answer::Page(page) => Value::H(Either3::B(Page::from(page))),
+        Answer::Page(page) => Value::H(Either4::B(Page::from(page))),
         Answer::Readable(tail) => take(&tail)?,
         Answer::Writer(writer) => Value::F(Writer::new(writer)),
         Answer::Call(call) => Value::G(Call::new(call)),
-        Answer::Delivery(Some(delivery)) => Value::H(Either3::C(HostDelivery::new(*delivery))),
+        Answer::Delivery(Some(delivery)) => Value::H(Either4::C(HostDelivery::new(*delivery))),
         Answer::Delivery(None) => Value::B(Null),
-        Answer::Ended(ended) => Value::H(Either3::A(Ended::from(ended))),
+        Answer::Ended(ended) => Value::H(Either4::A(Ended::from(ended))),
+        Answer::Json(json) => Value::H(Either4::D(json)),
     })
 }
 

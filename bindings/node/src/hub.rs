@@ -265,6 +265,12 @@ impl Hub {
         begin("Hub.cancelTask", || Ok(self.inner.cancel_task(id, asker)))
     }
 
+    /// Gives a task its client's answers.
+    #[napi(ts_return_type = "boolean | Pending")]
+    pub fn answer_task(&self, id: String, asker: String, responses: Text) -> Result<Told> {
+        begin("Hub.answerTask", || Ok(self.inner.answer_task(id, asker, bytes(responses))))
+    }
+
     /// Cancels the call of that id.
     #[napi(ts_return_type = "boolean | Pending")]
     pub fn cancel_call(&self, id: String, asker: String) -> Result<Told> {

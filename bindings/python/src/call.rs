@@ -86,6 +86,11 @@ impl Call {
         begin(py, "Call.become_task", || Ok(self.inner.become_task(task_terms(ttl, bound)?)))
     }
 
+    fn ask<'py>(&self, py: Python<'py>, requests: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let requests = text("requests", requests)?.to_vec();
+        begin(py, "Call.ask", || Ok(self.inner.ask(requests)))
+    }
+
     fn detach(&self, py: Python<'_>, counted_as: &str, calls: i64, time: f64) -> PyResult<bool> {
         blocking(py, "Call.detach", || {
             let calls = u32::try_from(bridge::number("calls", calls)?).unwrap_or(u32::MAX);

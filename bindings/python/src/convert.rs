@@ -52,6 +52,7 @@ pub(crate) fn finish(py: Python<'_>, answer: bridge::Result<Answer>) -> PyResult
         Answer::Delivery(None) => Ok(py.None().into_bound(py)),
         Answer::Delivery(Some(delivery)) => Ok(Bound::new(py, HostDelivery::new(*delivery))?.into_any()),
         Answer::Ended(ended) => Ok(Bound::new(py, Ended::from(ended))?.into_any()),
+        Answer::Json(json) => Ok(PyBytes::new(py, json.as_bytes()).into_any()),
     }
 }
 

@@ -211,6 +211,17 @@ impl Hub {
         begin(py, "Hub.cancel_task", || Ok(self.inner.cancel_task(id, asker)))
     }
 
+    fn answer_task<'py>(
+        &self,
+        py: Python<'py>,
+        id: String,
+        asker: String,
+        responses: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let responses = text("responses", responses)?.to_vec();
+        begin(py, "Hub.answer_task", || Ok(self.inner.answer_task(id, asker, responses)))
+    }
+
     fn outbox(&self, py: Python<'_>) -> PyResult<Outbox> {
         blocking(py, "Hub.outbox", || self.inner.outbox()).map(Outbox::new)
     }
@@ -322,7 +333,7 @@ pub(crate) fn default_retention() -> PlainRetention {
 /// A task as it was when it was asked for.
 #[pyclass(frozen, get_all, module = "tidings")]
 pub(crate) struct Task {
-    /// `working`, `completed`, `failed` or `cancelled`.
+    /// `working`, `input_required`, `completed`, `failed` or `cancelled`.
     status: &'static str,
     /// SEP-2663's `DetailedTask`, as JSON text.
     json: String,

@@ -242,6 +242,16 @@ impl Hub {
         Task::cancel(&self.core()?, id, asker).await
     }
 
+    /// Gives a task's client's answers to whoever runs it: `responses` is the JSON text of an object, `{key: response}`.
+    /// They are on disk when this returns; those to what is not outstanding are ignored. `false`: [`task`](Self::task) does
+    /// not find it. See [`Call::ask`].
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`] for what is no such object.
+    pub async fn answer_task(&self, id: &str, asker: &str, responses: &[u8]) -> Result<bool> {
+        Task::answer(&self.core()?, id, asker, responses).await
+    }
+
     /// Ends the call of that id as `cancelled`, wherever it runs, unless it has ended. `asker` is the principal who asks.
     /// `false`: there is none, or it is not theirs; which of them is not told.
     pub async fn cancel_call(&self, id: &str, asker: &str) -> Result<bool> {

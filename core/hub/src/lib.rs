@@ -14,6 +14,7 @@ mod failpoint;
 mod fanout;
 mod fork;
 mod hub;
+mod input;
 mod metrics;
 mod notify;
 mod operate;

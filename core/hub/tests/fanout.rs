@@ -11,7 +11,8 @@ use tidings::proto::fanout::{Filter, Profile};
 use tidings::proto::id::RequestId;
 use tidings::store::{Commit, Durability, Op, PUBLISHES_KEPT, Publish as Logged, Store, StoreErrorKind, WorkerId};
 use tidings::{
-    BeginCall, ErrorCode, Fanout, Hub, ListenerId, Options, Outbox, Parcel, Publish, SinkId, SinkOptions, TaskTerms,
+    BeginCall, Call, ErrorCode, Fanout, Hub, ListenerId, Options, Outbox, Parcel, Publish, SinkId, SinkOptions,
+    TaskTerms,
 };
 
 const SERVER: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},
@@ -449,10 +450,8 @@ fn who_fell_behind_the_log_is_told_of_everything_once() {
     assert_eq!(told, all);
 }
 
-#[test]
-fn a_task_that_ends_is_told_to_who_named_it_wherever_it_runs() {
-    let (_, one, _, two) = two(local());
-    let call = wait(one.begin_call(BeginCall {
+fn alices_task(hub: &Hub) -> Call {
+    wait(hub.begin_call(BeginCall {
         config: None,
         route_types: &[],
         principal: "alice",
@@ -464,7 +463,57 @@ fn a_task_that_ends_is_told_to_who_named_it_wherever_it_runs() {
         open: &[],
         peer: None,
     }))
-    .expect("begun");
+    .expect("begun")
+}
+
+/// SEP-2663: `notifications/tasks` carries the whole `DetailedTask`, as `tasks/get` would give it. It is told when the task
+/// asks, when it is answered in part and in whole, and when it ends, in the process that runs it and in the one that does not.
+#[test]
+fn a_task_that_asks_is_told_wherever_it_runs_and_whoever_answers() {
+    let (_, one, _, two) = two(local());
+    let call = alices_task(&one);
+    let id = call.id().to_string();
+    let (here, there) = (one.outbox().expect("an outbox"), two.outbox().expect("an outbox"));
+    let filter = format!(r#"{{"taskIds":["{id}"]}}"#);
+    let ((mine, _), (theirs, _)) = (modern(&here, "1", &filter), modern(&there, "2", &filter));
+    let all_told = |status: &str, inside: &str| {
+        for (outbox, sink, tag) in [(&here, mine, "1"), (&there, theirs, "2")] {
+            let told = wait_frames(outbox, sink, 1);
+            let json = one.task(&id, "alice").expect("an answer").expect("there").json;
+            assert_eq!(told, [tagged("tasks", tag, &format!(",{}", &json[1..json.len() - 1]))]);
+            assert!(json.contains(&format!(r#""status":"{status}""#)) && json.contains(inside), "{json}");
+        }
+    };
+    let answer = |hub: &Hub, text: &str| assert!(wait(hub.answer_task(&id, "alice", text.as_bytes())).expect("taken"));
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| wait(call.ask(br#"{"a":{"x": 1.0},"b":{}}"#)).expect("answered"));
+        all_told("input_required", r#""inputRequests":{"a":{"x": 1.0},"b":{}}"#);
+        // Who comes now is told at once, because what became of it before is not told again.
+        let sink = there.add_sink(SinkOptions::default()).expect("a sink");
+        listen(&there, sink, "3", &filter);
+        let late = frames(&there, sink);
+        assert!(late.len() == 2 && late[1].contains(r#""status":"input_required""#), "{late:?}");
+        there.drop_sink(sink);
+        answer(&two, r#"{"b":{"v":2}}"#);
+        all_told("input_required", r#""inputRequests":{"a":{"x": 1.0}}"#);
+        answer(&one, r#"{"a":{"v": 1.0}}"#);
+        all_told("working", "");
+        assert_eq!(asking.join().expect("a thread"), r#"{"b":{"v":2},"a":{"v": 1.0}}"#);
+        let asking = scope.spawn(|| wait(call.ask(br#"{"a":{}}"#)).map_err(|error| error.code()));
+        all_told("input_required", r##""inputRequests":{"a#2":{}}"##);
+        assert!(wait(two.cancel_task(&id, "alice")).expect("cancelled"));
+        all_told("cancelled", "");
+        assert_eq!(asking.join().expect("a thread"), Err(ErrorCode::Ended));
+    });
+    // What has ended is told no more.
+    answer(&two, r##"{"a#2":{}}"##);
+    assert_eq!((frames(&here, mine), frames(&there, theirs)), (vec![], vec![]));
+}
+
+#[test]
+fn a_task_that_ends_is_told_to_who_named_it_wherever_it_runs() {
+    let (_, one, _, two) = two(local());
+    let call = alices_task(&one);
     let id = call.id().to_string();
     let (here, there) = (one.outbox().expect("an outbox"), two.outbox().expect("an outbox"));
     let filter = format!(r#"{{"taskIds":["{id}"]}}"#);

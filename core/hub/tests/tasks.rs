@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{ENDS, FaultStore, TestClock, begin, config, local, over_with, wait};
 use tidings::proto::id::RequestId;
 use tidings::proto::trigger::Outcome;
-use tidings::store::{Op, Store};
+use tidings::store::{Op, Store, StoreErrorKind, StreamKey};
 use tidings::{BeginCall, Call, ErrorCode, Hub, Options, TaskTerms};
 
 /// Takes no connection: what is due to it stays undelivered.
@@ -177,4 +177,101 @@ fn one_end_whoever_cancels() {
         assert_eq!(outcome, if won { "completed" } else { "cancelled" });
         assert_eq!(status(&owner, &call, ""), Some(if won { "completed" } else { "cancelled" }));
     }
+}
+
+fn answer(hub: &Hub, call: &Call, asker: &str, responses: &str) -> Result<bool, ErrorCode> {
+    wait(hub.answer_task(&call.id().to_string(), asker, responses.as_bytes())).map_err(|error| error.code())
+}
+
+fn requests(hub: &Hub, call: &Call) -> Option<String> {
+    let json = hub.task(&call.id().to_string(), "alice").expect("an answer").expect("there").json;
+    json.split_once(r#""inputRequests":"#).map(|(_, rest)| rest[..rest.len() - 1].to_owned())
+}
+
+#[test]
+fn what_a_task_asks_is_answered_by_its_principal_alone() {
+    let (store, clock) = (FaultStore::new(), TestClock::new());
+    let hub = over_with(&store, local(), &clock);
+    let call = task(&hub, BOUND).expect("begun");
+    assert_eq!(answer(&hub, &call, "alice", r#"{"a":1}"#), Ok(true), "not asked for: ignored");
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| wait(call.ask(br#"{"a":{}}"#)).expect("answered"));
+        while requests(&hub, &call).is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(answer(&hub, &call, "bob", r#"{"a":"bob"}"#), Ok(false));
+        assert_eq!(answer(&hub, &call, "alice", "[]"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(
+            (status(&hub, &call, "alice"), requests(&hub, &call)),
+            (Some("input_required"), Some(r#"{"a":{}}"#.into()))
+        );
+        assert_eq!(answer(&hub, &call, "alice", r#"{"a":"alice","z":0}"#), Ok(true));
+        assert_eq!(asking.join().expect("a thread"), r#"{"a":"alice"}"#);
+    });
+    assert_eq!((status(&hub, &call, "alice"), requests(&hub, &call)), (Some("working"), None));
+    for bad in ["", "[]", "{}", r#"{"a":1,"a":2}"#] {
+        assert_eq!(wait(call.ask(bad.as_bytes())).map_err(|e| e.code()), Err(ErrorCode::InvalidArgument), "{bad:?}");
+    }
+    wait(call.complete(b"{}")).expect("ended");
+    assert_eq!(wait(call.ask(br#"{"a":{}}"#)).map_err(|e| e.code()), Err(ErrorCode::Ended));
+    assert_eq!(answer(&hub, &call, "alice", r#"{"a":1}"#), Ok(true));
+    let plain = begin(&hub, &config(NOWHERE, &ENDS)).expect("accepted");
+    assert_eq!(wait(plain.ask(br#"{"a":{}}"#)).map_err(|e| e.code()), Err(ErrorCode::InvalidArgument), "no task");
+}
+
+/// A task whose process died while it asked: whoever ends it closes what it asked as well, so that retention takes it.
+#[test]
+fn what_a_lost_task_asked_is_closed_with_it() {
+    let (store, clock) = (FaultStore::shared(), TestClock::new());
+    let there = store.other();
+    let (owner, other) = (over_with(&store, local(), &clock), over_with(&there, local(), &clock));
+    let call = task(&owner, OPEN).expect("begun");
+    let input = StreamKey::new(format!("call:{}", call.id()), "input");
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| wait(call.ask(br#"{"a":{}}"#)).map_err(|e| e.code()));
+        while status(&other, &call, "") != Some("input_required") {
+            std::thread::yield_now();
+        }
+        assert_eq!(wait(other.cancel_task(&call.id().to_string(), "")).map_err(|e| e.code()), Ok(true));
+        assert_eq!(asking.join().expect("a thread"), Err(ErrorCode::Ended));
+    });
+    let info = store.inner().stream(&input).expect("an answer").expect("there");
+    assert!(info.closed_at.is_some());
+    // One that ends by itself closes it too; one that never asked has no such stream.
+    let asked = task(&owner, OPEN).expect("begun");
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| wait(asked.ask(br#"{"a":{}}"#)).map_err(|e| e.code()));
+        while status(&owner, &asked, "") != Some("input_required") {
+            std::thread::yield_now();
+        }
+        wait(asked.fail(None, None)).expect("ended");
+        assert_eq!(asking.join().expect("a thread"), Err(ErrorCode::Ended));
+    });
+    let input = StreamKey::new(format!("call:{}", asked.id()), "input");
+    let info = store.inner().stream(&input).expect("an answer").expect("there");
+    assert!(info.closed_at.is_some());
+    let silent = task(&owner, OPEN).expect("begun");
+    wait(silent.complete(b"{}")).expect("ended");
+    let input = StreamKey::new(format!("call:{}", silent.id()), "input");
+    assert_eq!(store.inner().stream(&input).expect("an answer"), None);
+}
+
+/// While the store fails a question is kept, and the task neither asks nor fails.
+#[test]
+fn a_question_outlives_an_outage_of_the_store() {
+    let (store, clock) = (FaultStore::new(), TestClock::new());
+    let hub = over_with(&store, local(), &clock);
+    let call = task(&hub, BOUND).expect("begun");
+    store.fail(Some(StoreErrorKind::Io));
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| wait(call.ask(br#"{"a":{}}"#)).expect("answered"));
+        store.wait_failed(1);
+        assert_eq!(status(&hub, &call, "alice"), Some("working"));
+        store.fail(None);
+        while status(&hub, &call, "alice") != Some("input_required") {
+            std::thread::yield_now();
+        }
+        assert_eq!(answer(&hub, &call, "alice", r#"{"a":1}"#), Ok(true));
+        assert_eq!(asking.join().expect("a thread"), r#"{"a":1}"#);
+    });
 }

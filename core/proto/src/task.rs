@@ -1,7 +1,9 @@
 //! A call as a task of the Tasks extension (SEP-2663), and what its events may be named (SEP-2694).
 //!
 //! A task is a call that can be asked for by its id. Its status follows from the call's outcome, see
-//! [`Outcome::task_status`].
+//! [`Outcome::task_status`], and while it runs from what it asks for, see [`Input`].
+
+mod input;
 
 use core::fmt;
 
@@ -14,8 +16,12 @@ use crate::time::{UnixMillis, rfc3339};
 use crate::trigger::{Outcome, Reason};
 use crate::wire;
 
+pub use input::{ANSWERED, ASKED, Input, InputFault, Keys, Round};
+
 /// The status of a task whose call runs.
 pub const WORKING: &str = "working";
+/// The status of one that waits for what it asked its client.
+pub const INPUT_REQUIRED: &str = "input_required";
 
 /// What is known of a task.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +32,8 @@ pub struct Task<'a> {
     pub created: UnixMillis,
     /// How long it can be asked for after its end, in milliseconds.
     pub ttl_ms: u64,
+    /// What it asks for while it runs.
+    pub input: Option<&'a Input>,
     /// How it ended, if it has.
     pub end: Option<TaskEnd<'a>>,
 }
@@ -44,13 +52,17 @@ pub struct TaskEnd<'a> {
 }
 
 impl Task<'_> {
-    /// `working`, `completed`, `failed` or `cancelled`.
+    /// `working`, `input_required`, `completed`, `failed` or `cancelled`.
     pub fn status(&self) -> &'static str {
-        self.end.map_or(WORKING, |end| end.outcome.task_status(matches!(end.payload, Some(Payload::Result(_)))))
+        match (self.end, self.input) {
+            (Some(end), _) => end.outcome.task_status(matches!(end.payload, Some(Payload::Result(_)))),
+            (None, Some(input)) if !input.is_empty() => INPUT_REQUIRED,
+            (None, _) => WORKING,
+        }
     }
 
     /// SEP-2663's `DetailedTask` as JSON text, `{taskId, status, statusMessage?, createdAt, lastUpdatedAt, ttlMs,
-    /// result? | error?}`; the payload is spliced as it is.
+    /// inputRequests? | result? | error?}`; requests and payload are spliced as they are.
     ///
     /// - `ttlMs` counts from the creation, so it is the shortest it can be while the call runs, and grows to the whole
     ///   truth with its end: the task is kept for its ttl from then on.
@@ -66,9 +78,13 @@ impl Task<'_> {
         }
         let lived = self.end.map_or(0, |end| end.after_ms);
         text(&mut out, "createdAt", &rfc3339(self.created));
-        text(&mut out, "lastUpdatedAt", &rfc3339(self.created.saturating_add_unsigned(lived)));
+        text(&mut out, "lastUpdatedAt", &rfc3339(self.updated(lived)));
         json::push_name(&mut out, "ttlMs");
         out.push_str(&self.ttl_ms.saturating_add(lived).to_string());
+        if let (INPUT_REQUIRED, Some(input)) = (self.status(), self.input) {
+            json::push_name(&mut out, "inputRequests");
+            out.push_str(&input.requests());
+        }
         if let Some(end) = self.end {
             match (self.status(), end.payload) {
                 ("completed", Some(Payload::Result(raw))) => raw_member(&mut out, "result", raw),
@@ -82,6 +98,12 @@ impl Task<'_> {
         }
         out.push('}');
         out
+    }
+
+    /// When the task changed last. Never before it began, whatever happened to the wall clock.
+    fn updated(&self, lived: u64) -> UnixMillis {
+        let asked = self.input.and_then(Input::updated).filter(|_| self.end.is_none());
+        asked.unwrap_or(self.created).max(self.created.saturating_add_unsigned(lived))
     }
 }
 
@@ -212,7 +234,7 @@ mod tests {
     }
 
     fn json(end: Option<TaskEnd<'_>>) -> String {
-        let task = Task { id: ID, created: 0, ttl_ms: 60_000, end };
+        let task = Task { id: ID, created: 0, ttl_ms: 60_000, input: None, end };
         task.to_json().replace(&ID.to_string(), "ID")
     }
 
@@ -222,6 +244,28 @@ mod tests {
             json(None),
             r#"{"taskId":"ID","status":"working","createdAt":"1970-01-01T00:00:00.000Z","lastUpdatedAt":"1970-01-01T00:00:00.000Z","ttlMs":60000}"#
         );
+    }
+
+    /// SEP-2663: `inputRequests` has all that is outstanding while the status is `input_required`, and only then.
+    #[test]
+    fn a_task_that_asks_says_what_for_until_it_is_answered_or_ends() {
+        let mut input = Input::default();
+        input.apply(ASKED, br#"{"k":{"method": "elicitation/create"}}"#, 500);
+        let json = |input: &Input, end| {
+            let task = Task { id: ID, created: 0, ttl_ms: 60_000, input: Some(input), end };
+            (task.status(), task.to_json())
+        };
+        let (status, text) = json(&input, None);
+        assert_eq!(status, "input_required");
+        let tail = r#""lastUpdatedAt":"1970-01-01T00:00:00.500Z","ttlMs":60000,"inputRequests":{"k":{"method": "elicitation/create"}}}"#;
+        assert!(text.contains(r#""status":"input_required""#) && text.ends_with(tail), "{text}");
+        let (status, text) = json(&input, Some(end(Outcome::Cancelled, None, None)));
+        assert_eq!(status, "cancelled");
+        assert!(text.ends_with(r#""lastUpdatedAt":"1970-01-01T00:00:01.500Z","ttlMs":61500}"#), "{text}");
+        input.apply(ANSWERED, br#"{"k":{}}"#, 900);
+        let (status, text) = json(&input, None);
+        assert_eq!(status, "working");
+        assert!(text.ends_with(r#""lastUpdatedAt":"1970-01-01T00:00:00.900Z","ttlMs":60000}"#), "{text}");
     }
 
     /// `reference/mcp-protocol.md` 5.3: `isError: true` is `completed`, `failed` only for a JSON-RPC error; a failed

@@ -83,6 +83,8 @@ pub mod tidings {
     pub const EVENT_LOG: &str = "io.tidings.log";
     /// Type of the event that ends a call's stream.
     pub const EVENT_OUTCOME: &str = "io.tidings.outcome";
+    /// Type of the event that says that a task asks its client for something; the payload has the keys.
+    pub const EVENT_INPUT_REQUIRED: &str = "io.tidings.input_required";
     /// Type of the event that says the client's connection was lost while the call goes on.
     pub const EVENT_DISCONNECTED: &str = "io.tidings.disconnected";
     /// The stream of receipts, in the scope of the principal.

@@ -30,6 +30,7 @@ _ONLY = {
     "test_mcp_task_notifications.py": ["mcp2", "fastmcp"],
     "test_mcp_readme.py": ["mcp2"],
     "test_mcp_task_processes.py": ["mcp2", "fastmcp"],
+    "test_mcp_task_sdk_client.py": ["mcp2", "fastmcp"],
     "test_mcp_task_stream.py": ["mcp2", "fastmcp"],
     "test_mcp_tasks.py": ["mcp2", "fastmcp"],
 }

@@ -73,6 +73,11 @@ class InlineCall:
         self._begun.set()
         return True
 
+    async def ask(self, requests: bytes) -> bytes:
+        """Ask the task's client for input. Only a task has one that could answer."""
+        assert self._call is not None
+        return await self._call.ask(requests)
+
     def disconnected(self) -> None:
         """The client is gone. A plain call ends with its request, a task's request has ended anyway."""
 

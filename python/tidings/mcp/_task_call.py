@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 
@@ -15,14 +16,9 @@ from ._calls import ACCEPT_WITHIN, Stop, WatchedCall
 from ._inline_call import InlineCall
 from ._opening import opening_of
 from ._request2 import Request2
-from ._task_input import ASKED_EVENT, Keys, TaskInput, answers_of
 from ._task_policy import ALWAYS, Tasks, task_result
 
 _NO_TASK: Final = "a call could not become a task"
-
-
-def _scope(call: Call) -> str:
-    return f"call:{call.id}"
 
 
 class TaskCall(WatchedCall):
@@ -163,21 +159,12 @@ class TaskCall(WatchedCall):
         result = await super()._tool_result(call)
         if not await self._asks(result):
             return result
-        source = TaskInput(self._hub, _scope(call))
-        keys = Keys()
-        try:
-            while True:
-                answers = await self._ask(call, source, keys, result.get("inputRequests") or {})
-                self._request = self._request2().answered(answers, result.get("requestState"))
-                result = await super()._tool_result(call)
-                if not await self._asks(result):
-                    return result
-        finally:
-            with anyio.CancelScope(shield=True):
-                try:
-                    await source.close()
-                except Exception as error:
-                    self._trouble.report("the input of a task could not be closed", error)
+        while True:
+            requests = result.get("inputRequests") or {}
+            self._request = self._request2().answered(await self._ask(call, requests), result.get("requestState"))
+            result = await super()._tool_result(call)
+            if not await self._asks(result):
+                return result
 
     async def _asks(self, result: dict[str, Any]) -> bool:
         """Whether the task has to ask for something now. A call that is no task hands the question to its client as ever."""
@@ -188,23 +175,11 @@ class TaskCall(WatchedCall):
             self._returned = not task  # from here on it will not become one
             return task
 
-    async def _ask(self, call: Call, source: TaskInput, keys: Keys, requests: dict[str, Any]) -> dict[str, Any]:
-        names = keys.name(requests)
-        waiting = {wire: requests[own] for wire, own in names.items()}
-        answers: dict[str, Any] = {}
-        if not waiting:
+    async def _ask(self, call: Call, requests: dict[str, Any]) -> dict[str, Any]:
+        if not requests:
             await anyio.sleep(self._policy.poll)  # nothing but its own state: it wants to be called again
-            return answers
-        async with await source.ask(waiting) as tail:
-            call.emit(ASKED_EVENT, _wire.dumps({"inputRequests": list(waiting)}))
-            async for item in tail:
-                given = answers_of(item)
-                for wire in [wire for wire in given if wire in waiting]:
-                    answers[names[wire]] = given[wire]
-                    del waiting[wire]
-                await source.change(waiting)
-                if not waiting:
-                    break
+            return {}
+        answers: dict[str, Any] = json.loads(await call.ask(_wire.dumps(requests)))
         return answers
 
     def _request2(self) -> Request2:

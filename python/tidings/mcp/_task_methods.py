@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,11 +15,10 @@ from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, RequestPa
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict
 
-from .. import ClosedError, Hub, Task, TidingsError, UnavailableError
-from . import _compat, _scoping
+from .. import Hub, Task, TidingsError, UnavailableError
+from . import _compat, _scoping, _wire
 from ._opening import opening_of
 from ._principal import principal_of
-from ._task_input import TaskInput
 from ._task_policy import EXTENSION, Tasks, task_result
 from ._task_stream import TaskStream
 from ._trouble import Trouble
@@ -93,17 +93,7 @@ class TaskMethods:
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
         _require(ctx)
-        task = self._find(ctx)
-        result = task_result(task, self._policy)
-        if task.status == "working" and (outstanding := await self._outstanding(task)):
-            result.update(status="input_required", inputRequests=outstanding)
-        return result
-
-    async def _outstanding(self, task: Task) -> dict[str, Any]:
-        try:
-            return await TaskInput(self._hub, task.scope).outstanding()
-        except TidingsError as error:
-            raise self._failed(error) from error
+        return task_result(self._find(ctx), self._policy)
 
     async def _update(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:
         _require(ctx)
@@ -111,8 +101,7 @@ class TaskMethods:
         responses = params.get("inputResponses")
         if not isinstance(responses, Mapping):
             raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
-        task = self._find(ctx)
-        outstanding = await self._outstanding(task) if task.status == "working" else {}
+        outstanding = json.loads(self._find(ctx).json).get("inputRequests", {})
         # Answers to what was not asked, or to what has an answer, are to be ignored (SEP-2663).
         known = {key: response for key, response in responses.items() if key in outstanding}
         if known:
@@ -120,11 +109,11 @@ class TaskMethods:
             asked = {"name": "", "_meta": params.get("_meta"), "inputResponses": known}
             methods.validate_client_request("tools/call", ctx.protocol_version, asked)
             try:
-                await TaskInput(self._hub, task.scope).answer(known)
-            except ClosedError:
-                pass  # it has ended meanwhile
+                found = await self._hub.answer_task(_task_id(ctx), _wire.dumps(known), principal=asker(ctx)[0])
             except TidingsError as error:
                 raise self._failed(error) from error
+            if not found:
+                raise _unknown()
         return {}
 
     async def _cancel(self, ctx: ServerRequestContext[Any, Any], _: _Any) -> dict[str, Any]:

@@ -20,13 +20,15 @@ from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCNotification, JSONRPCReq
 from .. import Call, ClosedError, CursorError, Event, Hub, Stream, TidingsError
 from ._aside import spawn
 from ._task_ids1 import call_id_of
-from ._task_input import ASKED_EVENT
 from ._task_store1 import find, running_of, tail_from_now, time_of
 from ._trouble import Trouble
 from ._wire import dumps
 
 _MESSAGES: Final = "messages"
 _REPLIES: Final = "replies"
+
+ASKED_EVENT: Final = "io.tidings.input_required"
+"""On the task's own stream: it asks for something now."""
 
 _Reply = Resolver[dict[str, Any]]
 

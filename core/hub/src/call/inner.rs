@@ -11,6 +11,7 @@ use tidings_proto::firing::{self, Detail, Payload, raw_json};
 use tidings_proto::id::RequestId;
 use tidings_proto::redact::Redaction;
 use tidings_proto::route::{asking, needs_document};
+use tidings_proto::task::{Keys, Round};
 use tidings_proto::trigger::{Outcome, Reason, Trigger};
 use tidings_proto::wire;
 use tidings_store::{CallOutcome, CallRecord, Commit, CommitError, Durability, Op, Refused, TaskTerms};
@@ -20,6 +21,7 @@ use super::{Ended, bare, others};
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::fanout;
+use crate::input;
 use crate::notify::lock;
 use crate::plan::{self, Fired};
 use crate::stream::{EndReply, Writer};
@@ -27,7 +29,7 @@ use crate::stream::{EndReply, Writer};
 /// `streaming` fires at most once in this many milliseconds for one call.
 const STREAMING_EVERY_MS: i64 = 1_000;
 /// How long a store that fails is left alone before an outcome is given to it once more.
-const AGAIN: Duration = Duration::from_millis(100);
+pub(super) const AGAIN: Duration = Duration::from_millis(100);
 /// What a call that nobody holds any more failed with.
 const ABANDONED: &[u8] = br#"{"code":-32603,"message":"the server gave the call up without an answer"}"#;
 
@@ -48,6 +50,15 @@ pub(crate) struct CallInner {
     streamed_at: AtomicI64,
     /// The terms on which it is a task. Set before the store knows, so that a task's outcome does not go out as a plain call's.
     task: Mutex<Option<TaskTerms>>,
+    asked: Mutex<Asked>,
+}
+
+/// What the call asked its client for.
+#[derive(Default)]
+struct Asked {
+    keys: Keys,
+    /// There is a stream of it, or will be.
+    ever: bool,
 }
 
 /// How a call is to end, kept for when the first way to record it does not work.
@@ -96,6 +107,7 @@ impl CallInner {
             detached: AtomicBool::new(false),
             streamed_at: AtomicI64::new(i64::MIN),
             task: Mutex::new(task),
+            asked: Mutex::default(),
         }
     }
 
@@ -185,6 +197,23 @@ impl CallInner {
         Err(error)
     }
 
+    /// Asks the task's client, in one commit with the event that says so.
+    pub(super) fn start_ask(&self, requests: &[u8]) -> Result<Round> {
+        self.running()?;
+        let record = self.record_now();
+        if record.task.is_none() {
+            return Err(Error::new(ErrorCode::InvalidArgument, "ask: the call is no task, whose client could answer"));
+        }
+        // Held until the question is on its way: an end that comes first refuses it, one that comes later closes its stream.
+        let mut asked = lock(&self.asked);
+        let round = asked.keys.ask(requests).map_err(|why| input::fault("requests", why))?;
+        let ops = input::ask_ops(&self.core, &record, round.payload())?;
+        let event = format!(r#"{{"inputRequests":{}}}"#, round.keys());
+        self.writer.append_with(wire::tidings::EVENT_INPUT_REQUIRED, event.as_bytes(), |_| ops)?;
+        asked.ever = true;
+        Ok(round)
+    }
+
     /// The deliveries of a trigger of the running call.
     pub(super) fn ops_of(&self, fired: &Fired<'_>, seq: u64) -> Vec<Op> {
         self.plan(fired, seq).map(|plan| plan.ops).unwrap_or_else(|error| {
@@ -238,7 +267,10 @@ impl CallInner {
                 tracing::error!(call = %self.record.id, %error, "the outcome is recorded without its deliveries")
             }
         }
-        ops.extend(fanout::ended_op(&self.core, &self.record_now()));
+        if lock(&self.asked).ever {
+            ops.extend(input::close_op(&self.core, &self.record));
+        }
+        ops.extend(fanout::task_op(&self.core, &self.record_now()));
         let last = Some((wire::tidings::EVENT_OUTCOME, &event[..]));
         let (_, reply) = self.writer.end_sealed(last, ops, Durability::Disk);
         (reply, Ended { outcome: ending.outcome, reason, ours: true, committed: false, undelivered })
@@ -273,7 +305,7 @@ impl CallInner {
         if let Some((reply, ended)) = handed {
             match reply.await {
                 Ok(Ok(())) => {
-                    fanout::task_ended(&self.core, self.record.id);
+                    fanout::task_changed(&self.core, self.record.id);
                     return Some(Ended { committed: true, ..ended });
                 }
                 Ok(Err(CommitError::Refused(Refused::Ended(outcome)))) => return Some(elsewhere(&outcome)),

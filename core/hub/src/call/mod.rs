@@ -1,5 +1,6 @@
 //! Watched calls: accepted, run, and ended in exactly one outcome.
 
+mod ask;
 mod detach;
 mod inner;
 mod others;

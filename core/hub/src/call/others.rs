@@ -17,6 +17,7 @@ use super::{CallInner, bare};
 use crate::core::Core;
 use crate::error::Result;
 use crate::fanout;
+use crate::input;
 use crate::notify::lock;
 use crate::plan::{self, Fired};
 use crate::stream::new_event;
@@ -167,7 +168,8 @@ pub(crate) async fn end_record(
         }
         Err(faults) => tracing::error!(call = %record.id, %faults, "the stored config cannot be read"),
     }
-    ops.extend(fanout::ended_op(core, record));
+    ops.extend(input::close_op_if_asked(core, record));
+    ops.extend(fanout::task_op(core, record));
     let Ok(new_id) = core.random() else {
         tracing::error!(call = %record.id, "the outcome is recorded without its event: no randomness");
         return submit(core, ops).await.map(|_| undelivered);
@@ -185,7 +187,7 @@ pub(crate) async fn end_record(
         done => done.map(|_| undelivered),
     };
     if done.is_ok() {
-        fanout::task_ended(core, record.id);
+        fanout::task_changed(core, record.id);
     }
     done
 }

@@ -24,7 +24,7 @@ use tidings_proto::time::StoreMillis;
 pub use self::board::{ListenerId, Parcel, SinkId};
 pub(crate) use self::others::Others;
 pub use self::outbox::{Outbox, SinkOptions};
-pub(crate) use self::task::{ended_op, task_ended};
+pub(crate) use self::task::{task_changed, task_op};
 use crate::core::{Core, millis};
 use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
@@ -65,6 +65,8 @@ pub(crate) struct Fanouts {
     pub(super) failed: Arc<Mutex<Vec<SinkId>>>,
     pub(super) limits: Limits,
     pub(crate) others: Others,
+    /// Held while somebody looks at the state of one thing and tells of it.
+    pub(super) telling: Mutex<()>,
 }
 
 /// What an operator may set, as the boards need it.
@@ -103,6 +105,7 @@ impl Fanouts {
             failed: Arc::default(),
             limits: Limits { deadline: millis(options.sink_deadline), lag: options.sink_lag as usize },
             others: Others::default(),
+            telling: Mutex::default(),
         }
     }
 

@@ -135,7 +135,7 @@ fn tell_of(core: &Core, method: usize, name: &str, audience: Option<&str>) {
     let Some(row) = core.fanouts.protocol.methods.get(method) else { return };
     let frame = match row.about {
         About::Named(_) => Frame::named(row, name).ok(),
-        About::State => task::frame(core, method, name),
+        About::State => return task::tell(core, method, name, audience),
         About::List => None,
     };
     if let Some(frame) = frame {

@@ -43,7 +43,7 @@ impl Shared {
     }
 
     /// Changes the board, and tells the host if there is something for it.
-    fn change<T>(&self, change: impl FnOnce(&mut Board) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Board) -> T) -> T {
         let mut board = lock(&self.board);
         let was_ready = board.is_ready();
         let done = change(&mut board);
@@ -175,8 +175,8 @@ impl Outbox {
             // What others published before concerns nobody here.
             others::begin(&self.core);
         }
-        // Those that have ended by now will not be told of again. In this order: one that ends meanwhile is told of twice
-        // at most, and what waits twice is sent once.
+        // What became of them by now will not be told again. In this order: what happens meanwhile is told twice at most,
+        // and what waits twice is sent once.
         let tasks: Vec<_> = filter.names().map(|(method, name)| (method, name.to_owned())).collect();
         let added = self.shared.change(|board| board.add_listener(sink, filter, tag, below));
         if first {
@@ -184,9 +184,7 @@ impl Outbox {
         }
         if let Some(listener) = added {
             for (method, name) in tasks {
-                if let Some(frame) = task::ended_frame(&self.core, method, &name) {
-                    self.shared.change(|board| board.note(listener, method, &name, &frame));
-                }
+                task::tell_new(&self.core, &self.shared, listener, method, &name);
             }
         }
         added.ok_or_else(|| bad("sink: is gone or has failed"))

@@ -1,49 +1,57 @@
-//! `notifications/tasks`: a task's listeners hear its whole state when it has ended, in whichever process it ran.
+//! `notifications/tasks`: a task's listeners hear its whole state when it changes (it asks for something, is answered, or has
+//! ended), in whichever process.
 
 use tidings_proto::fanout::{About, Frame, MethodSet, mcp};
+use tidings_proto::task::WORKING;
 use tidings_store::{CallId, CallRecord, Op, Publish};
 
-use super::{Named, Ready};
+use super::outbox::Shared;
+use super::{ListenerId, Named, Ready};
 use crate::core::Core;
+use crate::notify::lock;
 use crate::task::Task;
 
 /// The kind's name.
 const KIND: &str = "task";
 
-/// For the commit that ends a call which is a task: the other processes learn of it.
-pub(crate) fn ended_op(core: &Core, record: &CallRecord) -> Option<Op> {
+/// For the commit that changes a call's state, if the call is a task: the other processes learn of it.
+pub(crate) fn task_op(core: &Core, record: &CallRecord) -> Option<Op> {
     (core.store.is_shared() && record.task.is_some()).then(|| {
         let name = Some(record.id.to_string());
         Op::Publish(Publish { worker: core.worker, kinds: KIND.to_owned(), name, audience: None })
     })
 }
 
-/// A task has ended, and that is committed: tells its listeners in this process.
-pub(crate) fn task_ended(core: &Core, id: CallId) {
-    if !core.fanouts.any() {
-        return;
-    }
-    let name = id.to_string();
-    let method = mcp::TASK;
-    if core.fanouts.names(method).binary_search(&name).is_err() {
-        return;
-    }
-    if let Some(frame) = frame(core, method, &name) {
-        let named = Some(Named { method, name: &name, frame });
-        core.fanouts.local(&Ready { lists: MethodSet::EMPTY, named, audience: None }, core.timeline.now());
+/// A task's state has changed, and that is committed: tells its listeners in this process.
+pub(crate) fn task_changed(core: &Core, id: CallId) {
+    if core.fanouts.any() {
+        tell(core, mcp::TASK, &id.to_string(), None);
     }
 }
 
-/// The frame with a task's state as it is now. Who may hear it was asked when the listener named the task.
-pub(super) fn frame(core: &Core, method: usize, id: &str) -> Option<Frame> {
-    let row = core.fanouts.protocol.methods.get(method)?;
-    let task = Task::peek(core, id).ok().flatten()?;
-    Frame::state(row.name, &task.json).ok()
+/// Tells of a task's state as it is now. Who may hear it was asked when the listener named the task.
+pub(super) fn tell(core: &Core, method: usize, id: &str, audience: Option<&str>) {
+    // Held from the look to the telling, so that what was seen earlier is not told later.
+    let _telling = lock(&core.fanouts.telling);
+    if core.fanouts.names(method).binary_search_by(|name| name.as_str().cmp(id)).is_err() {
+        return;
+    }
+    if let Some(frame) = frame(core, method, id, |_| true) {
+        let named = Some(Named { method, name: id, frame });
+        core.fanouts.local(&Ready { lists: MethodSet::EMPTY, named, audience }, core.timeline.now());
+    }
 }
 
-/// The same, of a task that has ended.
-pub(super) fn ended_frame(core: &Core, method: usize, id: &str) -> Option<Frame> {
+/// Tells a new listener of a task that is not just working: what became of it before will not be told again.
+pub(super) fn tell_new(core: &Core, outbox: &Shared, listener: ListenerId, method: usize, id: &str) {
+    let _telling = lock(&core.fanouts.telling);
+    if let Some(frame) = frame(core, method, id, |task| task.status != WORKING) {
+        outbox.change(|board| board.note(listener, method, id, &frame));
+    }
+}
+
+fn frame(core: &Core, method: usize, id: &str, wanted: impl Fn(&Task) -> bool) -> Option<Frame> {
     let row = core.fanouts.protocol.methods.get(method).filter(|row| row.about == About::State)?;
-    let task = Task::peek(core, id).ok().flatten().filter(|task| task.status != "working")?;
+    let task = Task::peek(core, id).ok().flatten().filter(wanted)?;
     Frame::state(row.name, &task.json).ok()
 }
