@@ -314,6 +314,15 @@ pub(crate) const fn newest() -> usize {
 
 /// Looks without changing anything. A file of somebody else, or of a newer schema, is an error.
 pub(crate) fn look(conn: &Connection) -> Result<Found, Fail> {
+    if !conn.is_autocommit() {
+        return look_within(conn);
+    }
+    // One snapshot: half of what was there before another process made the store, and half of what it made, is nobody's.
+    let snapshot = conn.unchecked_transaction()?;
+    look_within(&snapshot)
+}
+
+fn look_within(conn: &Connection) -> Result<Found, Fail> {
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
@@ -466,6 +475,26 @@ mod tests {
         check_key(&conn, &sealer).unwrap();
         let row = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(row("SELECT principal FROM calls WHERE task_ttl IS NULL AND task_end IS NULL"), "p");
+    }
+
+    /// While another process makes the store, there is nothing or all of it.
+    #[test]
+    fn a_store_that_is_being_made_is_never_half_there() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..10 {
+            let path = dir.path().join(round.to_string());
+            let connect = || {
+                let conn = Connection::open(&path).unwrap();
+                conn.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                conn
+            };
+            let (made, seen) = (connect(), connect());
+            made.pragma_update(None, "journal_mode", "WAL").unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(move || migrate(&made, &Sealer::new(&[1; 32])).unwrap());
+                while look(&seen).unwrap() == Found::Empty {}
+            });
+        }
     }
 
     /// What fails on the way leaves the file as it was.
