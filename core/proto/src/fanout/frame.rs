@@ -8,6 +8,7 @@ use super::profile::NoFrame;
 use super::protocol::{About, Method, Protocol};
 use crate::id::RequestId;
 use crate::json::{self, Kind};
+use crate::redact::member_range;
 
 /// A JSON-RPC notification, encoded. Clones share the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ enum Params {
     Empty(Range<usize>),
     /// An object with members.
     Some(Range<usize>),
+    /// One that has a `_meta` of its own, whose closing bracket stands at `end`.
+    Meta { all: Range<usize>, end: usize, empty: bool },
 }
 
 /// What makes a frame one listener's: `"_meta":{…: id}`, with the id in its own JSON type. Clones share the text.
@@ -44,6 +47,12 @@ impl Tag {
     /// The tag as the value of `_meta`.
     pub fn meta(&self) -> &str {
         self.0.get("\"_meta\":".len()..).unwrap_or_default()
+    }
+
+    /// The one member of that object.
+    fn member(&self) -> &str {
+        let meta = self.meta();
+        meta.get(1..meta.len().saturating_sub(1)).unwrap_or_default()
     }
 }
 
@@ -66,17 +75,26 @@ impl Frame {
         Ok(Self::with_params(method.name, &params, false))
     }
 
-    /// A notification whose parameters are that JSON object.
+    /// A notification whose parameters are that JSON object. It may have a `_meta`, an object, to which a tag is added.
     ///
     /// # Errors
-    /// [`NoFrame::NoObject`] when it is none.
+    /// [`NoFrame::NoObject`] when either is none.
     pub fn state(method: &'static str, object: &str) -> Result<Self, NoFrame> {
         let raw = json::check(object).map_err(|_| NoFrame::NoObject)?.get();
         if Kind::of(raw) != Some(Kind::Object) {
             return Err(NoFrame::NoObject);
         }
-        let empty = raw.bytes().filter(|byte| !json::is_whitespace(*byte)).count() == 2;
-        Ok(Self::with_params(method, raw, empty))
+        // A second `_meta` would hide the first from a reader, who takes the last of two: the tag has to go into it.
+        let meta = member_range(raw, "_meta");
+        let Some(meta) = meta else { return Ok(Self::with_params(method, raw, is_empty(raw))) };
+        let own = raw.get(meta.clone()).filter(|own| Kind::of(own) == Some(Kind::Object)).ok_or(NoFrame::NoObject)?;
+        let empty = is_empty(own);
+        let mut frame = Self::with_params(method, raw, false);
+        if let Params::Some(all) = frame.params {
+            let end = all.start + meta.end - 1;
+            frame.params = Params::Meta { all, end, empty };
+        }
+        Ok(frame)
     }
 
     /// The acknowledgement that repeats what of a filter is honoured.
@@ -121,7 +139,7 @@ impl Frame {
             }
             (head, Some(members), tail) => {
                 out.push_str(head);
-                splice(&mut out, tag, members);
+                self.splice(&mut out, tag, members);
                 out.push_str(tail);
             }
         }
@@ -133,10 +151,12 @@ impl Frame {
         match (&self.params, tag) {
             (Params::None, None) => None,
             (Params::None, Some(tag)) => Some(format!("{{{}}}", tag.0)),
-            (Params::Empty(range) | Params::Some(range), None) => self.text.get(range.clone()).map(str::to_owned),
+            (Params::Empty(range) | Params::Some(range) | Params::Meta { all: range, .. }, None) => {
+                self.text.get(range.clone()).map(str::to_owned)
+            }
             (_, Some(tag)) => {
                 let mut out = String::with_capacity(self.text.len() + tag.0.len());
-                splice(&mut out, tag, self.split().1.unwrap_or_default());
+                self.splice(&mut out, tag, self.split().1.unwrap_or_default());
                 Some(out)
             }
         }
@@ -148,21 +168,35 @@ impl Frame {
         match &self.params {
             Params::None => (all.get(..all.len() - 1).unwrap_or_default(), None, "}"),
             Params::Empty(range) => (all.get(..range.start).unwrap_or_default(), Some("}"), "}"),
-            Params::Some(range) => {
+            Params::Some(range) | Params::Meta { all: range, .. } => {
                 let inner = all.get(range.start + 1..range.end);
                 (all.get(..range.start).unwrap_or_default(), Some(inner.unwrap_or_default()), "}")
             }
         }
     }
+
+    /// Writes the parameters with the tag: `members` is their text from after `{` on.
+    fn splice(&self, out: &mut String, tag: &Tag, members: &str) {
+        out.push('{');
+        if let Params::Meta { all, end, empty } = &self.params {
+            let (before, after) = members.split_at_checked(end - all.start - 1).unwrap_or((members, ""));
+            out.push_str(before);
+            // Last, so that it holds against a member of the same name.
+            out.push_str(if *empty { "" } else { "," });
+            out.push_str(tag.member());
+            out.push_str(after);
+            return;
+        }
+        out.push_str(&tag.0);
+        if members != "}" {
+            out.push(',');
+        }
+        out.push_str(members);
+    }
 }
 
-fn splice(out: &mut String, tag: &Tag, members: &str) {
-    out.push('{');
-    out.push_str(&tag.0);
-    if members != "}" {
-        out.push(',');
-    }
-    out.push_str(members);
+fn is_empty(object: &str) -> bool {
+    object.bytes().filter(|byte| !json::is_whitespace(*byte)).count() == 2
 }
 
 fn begin(method: &str, rest: &str) -> String {

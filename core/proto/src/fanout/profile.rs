@@ -32,7 +32,7 @@ pub enum NoFrame {
     NotAsked,
     /// What was asked for may not be cancelled: `initialize`.
     NotCancellable,
-    /// The state to tell is no JSON object.
+    /// The state to tell is no JSON object, or its `_meta` is none.
     NoObject,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for NoFrame {
             Self::NotDeclared => "the client did not declare it",
             Self::NotAsked => "the peer did not ask for it",
             Self::NotCancellable => "initialize may not be cancelled",
-            Self::NoObject => "the state must be a JSON object",
+            Self::NoObject => "the state must be a JSON object, and so must its _meta",
         })
     }
 }

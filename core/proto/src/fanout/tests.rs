@@ -128,8 +128,31 @@ fn frames_are_encoded_once_and_tags_spliced_in() {
         assert_eq!(state.tagged(tag), format!(r#"{head}tasks","params":{{{meta},"taskId":"t"}}}}"#));
         assert_eq!(empty.tagged(tag), format!(r#"{head}tasks","params":{{{meta}}}}}"#));
     }
-    assert_eq!(Frame::state("m", "[]"), Err(NoFrame::NoObject));
+    for bad in ["[]", r#"{"_meta":null}"#, r#"{"_meta":{},"_meta":[]}"#] {
+        assert_eq!(Frame::state("m", bad), Err(NoFrame::NoObject), "{bad}");
+    }
     assert_eq!(Frame::state("m", "{"), Err(NoFrame::NoObject));
+}
+
+/// A reader takes the last of two members of one name: a second `_meta` would take the tag from it, or the state's own.
+#[test]
+fn a_tag_joins_the_meta_that_is_there() {
+    let id = r#""io.modelcontextprotocol/subscriptionId":7"#;
+    let tag = Tag::new(&MCP, &RequestId::from(7_i64));
+    for (state, want) in [
+        (r#"{"_meta":{},"a":1}"#, format!(r#"{{"_meta":{{{id}}},"a":1}}"#)),
+        (r#"{ "a":1, "_meta" : { "b":[] } }"#, format!(r#"{{ "a":1, "_meta" : {{ "b":[] ,{id}}} }}"#)),
+        (r#"{"_meta":{"b":1},"_meta":{"c":{}}}"#, format!(r#"{{"_meta":{{"b":1}},"_meta":{{"c":{{}},{id}}}}}"#)),
+        (
+            r#"{"\u005fmeta":{"io.modelcontextprotocol/subscriptionId":1}}"#,
+            format!(r#"{{"\u005fmeta":{{"io.modelcontextprotocol/subscriptionId":1,{id}}}}}"#),
+        ),
+    ] {
+        let frame = Frame::state("m", state).unwrap();
+        assert_eq!(frame.params(None).as_deref(), Some(state));
+        assert_eq!(frame.params(Some(&tag)), Some(want.clone()));
+        assert_eq!(frame.tagged(Some(&tag)), format!(r#"{{"jsonrpc":"2.0","method":"m","params":{want}}}"#));
+    }
 }
 
 /// Nothing is hard-wired: a protocol like A2A, with other words, other gates and one method for two kinds.
