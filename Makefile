@@ -6,12 +6,14 @@ export PYTHON
 VENV := .cache/venv/bin
 # More arguments for tools/run-tests
 TEST_ARGS ?=
+# and for tests/fuzz
+FUZZ_ARGS ?=
 
 RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm
+	check-python check-stubs check-purity check-api check-licences storm kills fuzz
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +45,12 @@ test-conformance:  ## the vectors and scenarios of tests/vectors on every surfac
 
 storm:  ## 100,000 deliveries to 100 endpoints that fail at random, and three kills (20 minutes); `make test` runs a small one
 	TIDINGS_STORM=100000,100 cargo test --release -p tidings-kill --test storm
+
+kills:  ## 1,000 servers killed (-9) at each step of a call's way (10 minutes); `make test` kills 240
+	TIDINGS_KILLS=1000 cargo test --locked -p tidings-kill --test kill
+
+fuzz:  ## look for inputs that break a promise: make fuzz FUZZ_ARGS="--minutes 1 cursor"; `make test` replays the corpus
+	$(PYTHON) tests/fuzz $(FUZZ_ARGS)
 
 check-format:  ## formatting of Rust and Python (`make fmt` applies it)
 	@$(RUN_TESTS) rust-format python-format
