@@ -29,7 +29,7 @@ OPEN, CREATE, WRITE, SYNC, SIZE, NAME = 1, 2, 4, 8, 16, 32
 """Kinds of operations, as in shim.c."""
 ALL = OPEN | CREATE | WRITE | SYNC | SIZE | NAME
 
-_FIELDS = ("kinds", "error", "delay", "hold", "failed", "waiting", "written")
+_FIELDS = ("kinds", "error", "delay", "hold", "failed", "waiting", "written", "skew")
 
 
 def build_shim(directory: Path) -> Path:
@@ -78,9 +78,13 @@ class Faults:
         """From now on none comes back."""
         self._set(kinds=kinds, hold=1)
 
+    def skew(self, seconds: int) -> None:
+        """From now on the time of day is so much off."""
+        self._set(skew=seconds)
+
     def end(self) -> None:
-        """The disk is well again."""
-        self._set(error=0, delay=0, hold=0, kinds=0)
+        """The disk is well again, and the clock right."""
+        self._set(error=0, delay=0, hold=0, kinds=0, skew=0)
 
     @property
     def failed(self) -> int:
@@ -108,8 +112,10 @@ class Victim:
         receiver_port: int,
         *,
         patience: dict[str, float] | None = None,
+        environment: dict[str, str] | None = None,
         **hub: Any,
     ) -> None:
+        self._environment = environment or {}
         self.directory = directory
         self.data = directory / "data"
         self.data.mkdir()
@@ -136,6 +142,7 @@ class Victim:
         self._port_file.unlink(missing_ok=True)
         environment = {
             **os.environ,
+            **self._environment,
             "LD_PRELOAD": str(self._shim),
             "TIDINGS_FAULTS_CONTROL": str(self.faults.path),
             "TIDINGS_FAULTS_NAME": DATABASE,

@@ -1,4 +1,5 @@
-/* Makes a disk fail: preloaded into a server, it stands between the process and the files of one database.
+/* Makes a disk fail, and the time of day jump: preloaded into a server, it stands between the process and the files of one
+ * database, and its clock.
  *
  * A file is meant when its own name contains $TIDINGS_FAULTS_NAME. What happens to it is said, while the process runs, in
  * the shared file $TIDINGS_FAULTS_CONTROL (`struct control`, which faulty.py writes). With $TIDINGS_FAULTS_SYNCED set, each
@@ -32,6 +33,7 @@ struct control {
     int32_t failed;  /* out: operations that were made to fail */
     int32_t waiting; /* out: operations that now wait */
     int32_t written; /* out: writes that went through */
+    int32_t skew;    /* in: the time of day is so many seconds off */
 };
 
 static struct control *control;
@@ -239,4 +241,12 @@ int rename(const char *from, const char *to) {
     if (real == NULL) real = next("rename");
     if (path_is_meant(to) && befalls(NAME) != 0) return -1;
     return real(from, to);
+}
+
+/* The clock that a person or NTP may set; those that only count on are left alone. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int done = (int)syscall(SYS_clock_gettime, clock, now);
+    int meant = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+    if (done == 0 && meant && control != NULL) now->tv_sec += get(&control->skew);
+    return done;
 }
