@@ -1,5 +1,7 @@
 //! Whatever the step at which the server is killed (-9): an accepted config ends in exactly one firing, with one
 //! webhook id, and nothing is told that was not committed.
+//!
+//! 240 kills, or with `TIDINGS_KILLS=1000` (`make kills`) at least so many. What fails says how to repeat it.
 
 #![allow(clippy::panic, reason = "a helper of these tests ends what hangs")]
 
@@ -174,8 +176,45 @@ fn listen(victim: &mut Victim, until: impl Fn(&str) -> bool) -> Said {
     said
 }
 
-/// Kills at `failpoint` (or from outside where there is none), restarts, and checks what was told.
-fn run(mode: &[&str], failpoint: Option<&str>, may_repeat: bool) -> Said {
+/// How many kills there are in one round of all tests of this file.
+const ROUND: usize = 60 + 40 + 50 + 50 + 40;
+/// At least so many kills, in whole rounds.
+const KILLS: &str = "TIDINGS_KILLS";
+/// Only the kills at this failpoint.
+const AT: &str = "TIDINGS_KILL_AT";
+
+fn rounds() -> usize {
+    let kills = std::env::var(KILLS).map(|kills| kills.parse().expect("TIDINGS_KILLS is a number of kills"));
+    kills.unwrap_or(ROUND).div_ceil(ROUND)
+}
+
+/// One kill that is being tried. Says how to repeat it when the test fails.
+struct Kill<'a> {
+    test: &'static str,
+    failpoint: Option<&'a str>,
+}
+
+impl<'a> Kill<'a> {
+    /// `None`: another one is to be repeated.
+    fn at(test: &'static str, failpoint: Option<&'a str>) -> Option<Self> {
+        let only = std::env::var(AT).ok();
+        let wanted = only.is_none_or(|only| failpoint.is_none_or(|failpoint| failpoint == only));
+        wanted.then_some(Self { test, failpoint })
+    }
+}
+
+impl Drop for Kill<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let at = self.failpoint.map_or_else(String::new, |failpoint| format!("{AT}={failpoint} "));
+            eprintln!("to repeat it: {at}{KILLS}=1000 cargo test -p tidings-kill --test kill -- --exact {}", self.test);
+        }
+    }
+}
+
+/// Kills at `failpoint` (or from outside where there is none), restarts, and checks what was told. `None`: not this time.
+fn run(test: &'static str, mode: &[&str], failpoint: Option<&str>, may_repeat: bool) -> Option<Said> {
+    let _kill = Kill::at(test, failpoint)?;
     let dir = tempfile::tempdir().expect("a directory");
     let database = dir.path().join("tidings.db");
     let receiver = Receiver::start();
@@ -218,67 +257,80 @@ fn run(mode: &[&str], failpoint: Option<&str>, may_repeat: bool) -> Said {
     assert!(said.accepted.iter().all(|call| firings.contains_key(call)));
     // A call whose acceptance was on disk before the victim could say so is one more, never more than one.
     assert!(firings.len() <= said.accepted.len() + 1, "{firings:?}");
-    said
+    Some(said)
 }
 
-/// 60 runs: each commit of the path is the one that never happens, the call's begin and its outcome included. Where
+/// 60 kills: each commit of the path is the one that never happens, the call's begin and its outcome included. Where
 /// it was the note that a webhook was taken, the same webhook comes again.
 #[test]
 fn before_a_commit() {
-    for nth in 1..=30 {
-        run(&["run", "60"], Some(&format!("before_commit:{nth}")), true);
-    }
-    for _ in 0..15 {
-        let said = run(&["run", "1"], Some("before_outcome_commit"), false);
-        assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
-    }
-    for nth in 1..=15 {
-        let said = run(&["run", "15"], Some(&format!("before_outcome_commit:{nth}")), true);
-        assert_eq!((said.accepted.len(), said.ended.len()), (nth, nth - 1), "killed in the {nth}th call");
-    }
-}
-
-/// 40 runs: the outcome and its delivery are committed, and nobody has sent anything.
-#[test]
-fn after_the_commit_before_the_dispatch() {
-    for _ in 0..40 {
-        let said = run(&["run", "1"], Some("after_commit_before_dispatch"), false);
-        assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
-    }
-}
-
-/// 50 runs: the receiver has it, and the sender dies before it can note that: it comes twice, under the same id.
-#[test]
-fn after_the_post_before_the_ack() {
-    for nth in 1..=50 {
-        run(&["run", "60"], Some(&format!("after_post_before_ack:{nth}")), true);
-    }
-}
-
-/// 50 runs: the tool is at work.
-#[test]
-fn during_the_tool() {
-    for _ in 0..50 {
-        let said = run(&["hold"], None, false);
-        assert_eq!((said.accepted.len(), said.ended.len()), (1, 0));
-    }
-}
-
-/// 40 runs of a group of four calls, each with a time: whichever commit never happens, the group is told once if all four
-/// were accepted, and each time fires at most once.
-#[test]
-fn groups_and_times() {
-    let mut whole = 0;
-    for (failpoint, runs) in [("before_commit", 24), ("before_outcome_commit", 4), ("after_post_before_ack", 12)] {
-        for nth in 1..=runs {
-            whole += usize::from(run_group(&format!("{failpoint}:{nth}")));
+    let run = |mode: &[&str], at: &str, may_repeat| run("before_a_commit", mode, Some(at), may_repeat);
+    for _ in 0..rounds() {
+        for nth in 1..=30 {
+            run(&["run", "60"], &format!("before_commit:{nth}"), true);
+        }
+        for _ in 0..15 {
+            let said = run(&["run", "1"], "before_outcome_commit", false);
+            assert!(said.is_none_or(|said| (said.accepted.len(), said.ended.len()) == (1, 0)));
+        }
+        for nth in 1..=15 {
+            let said = run(&["run", "15"], &format!("before_outcome_commit:{nth}"), true);
+            let in_time = said.is_none_or(|said| (said.accepted.len(), said.ended.len()) == (nth, nth - 1));
+            assert!(in_time, "killed in the {nth}th call");
         }
     }
-    assert!(whole >= 10, "only {whole} runs came as far as a whole group");
 }
 
-/// Whether the victim came as far as to have the whole group accepted.
-fn run_group(failpoint: &str) -> bool {
+/// 40 kills: the outcome and its delivery are committed, and nobody has sent anything.
+#[test]
+fn after_the_commit_before_the_dispatch() {
+    for _ in 0..40 * rounds() {
+        let at = Some("after_commit_before_dispatch");
+        let said = run("after_the_commit_before_the_dispatch", &["run", "1"], at, false);
+        assert!(said.is_none_or(|said| (said.accepted.len(), said.ended.len()) == (1, 0)));
+    }
+}
+
+/// 50 kills: the receiver has it, and the sender dies before it can note that: it comes twice, under the same id.
+#[test]
+fn after_the_post_before_the_ack() {
+    for _ in 0..rounds() {
+        for nth in 1..=50 {
+            let at = format!("after_post_before_ack:{nth}");
+            run("after_the_post_before_the_ack", &["run", "60"], Some(&at), true);
+        }
+    }
+}
+
+/// 50 kills: the tool is at work.
+#[test]
+fn during_the_tool() {
+    for _ in 0..50 * rounds() {
+        let said = run("during_the_tool", &["hold"], None, false);
+        assert!(said.is_none_or(|said| (said.accepted.len(), said.ended.len()) == (1, 0)));
+    }
+}
+
+/// 40 kills in the midst of a group of four calls, each with a time: whichever commit never happens, the group is told once
+/// if all four were accepted, and each time fires at most once.
+#[test]
+fn groups_and_times() {
+    let (mut whole, mut tried) = (0, 0);
+    for _ in 0..rounds() {
+        for (failpoint, runs) in [("before_commit", 24), ("before_outcome_commit", 4), ("after_post_before_ack", 12)] {
+            for nth in 1..=runs {
+                let came_so_far = run_group(&format!("{failpoint}:{nth}"));
+                tried += usize::from(came_so_far.is_some());
+                whole += usize::from(came_so_far == Some(true));
+            }
+        }
+    }
+    assert!(tried < 40 || whole >= 10, "only {whole} runs of {tried} came as far as a whole group");
+}
+
+/// Whether the victim came as far as to have the whole group accepted. `None`: not this time.
+fn run_group(failpoint: &str) -> Option<bool> {
+    let _kill = Kill::at("groups_and_times", Some(failpoint))?;
     let dir = tempfile::tempdir().expect("a directory");
     let database = dir.path().join("tidings.db");
     let receiver = Receiver::start();
@@ -313,5 +365,5 @@ fn run_group(failpoint: &str) -> bool {
     // A fourth call may have been accepted on disk before the victim could say so.
     assert!(groups.len() == usize::from(whole) || said.accepted.len() == 3, "{failpoint}: {groups:?}");
     assert!(groups.iter().all(|(name, _)| name == "tool_call.group"), "{failpoint}: {groups:?}");
-    whole
+    Some(whole)
 }
