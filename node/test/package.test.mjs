@@ -41,7 +41,8 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
   assert.equal((await run(process.execPath, ["b.mjs"], { cwd: place })).stdout, "function true 0\n");
 
   const source =
-    'import { Hub, type Event, type Gap } from "tidings";\nimport { eventStore } from "tidings/mcp";\n' +
+    'import { Hub, type Event, type Gap } from "tidings";\nimport { eventStore, TaskMessageQueue, TaskStore } from "tidings/mcp";\n' +
+    'import type * as tasks from "@modelcontextprotocol/sdk/experimental/tasks/interfaces.js";\n' +
     'import type { EventStore } from "@modelcontextprotocol/server";\n' +
     'import type { EventStore as EventStore1 } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";\n' +
     'const hub: Hub = new Hub("memory:");\nexport const two: EventStore = eventStore(hub, () => ({ sessionId: "s" }));\n' +
@@ -50,6 +51,7 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
     'import { type Listener, Receiver, StoredSeen } from "tidings/webhook";\nimport * as client from "tidings/client";\n' +
     "export const listener: Listener = new Receiver({ secrets: [], handler: async ({ id }) => id, seen: new StoredSeen(hub) }).listener;\n" +
     'export const config: client.Config = client.config([client.webhook("https://a.example", { triggers: ["completed"] })]);\n' +
+    "export const store: tasks.TaskStore = new TaskStore(hub);\nexport const queue: tasks.TaskMessageQueue = new TaskMessageQueue(hub);\n" +
     "// @ts-expect-error a number is no URL\nnew Hub(5);\n";
   for (const kind of ["cts", "mts"]) await writeFile(join(place, `c.${kind}`), source);
   for (const name of ["@types", "@modelcontextprotocol", "undici-types", "zod", "zod-to-json-schema"]) {

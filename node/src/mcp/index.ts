@@ -8,3 +8,5 @@ export { attach, type AttachOptions, notify } from "./attach";
 export { eventBus, HubEventBus, type ServerEvent } from "./bus";
 export { durableFetch, type DurableFetch, type DurableFetchOptions, type FetchHandler, type FetchOptions } from "./front";
 export type { AnyServer, SdkServer } from "./intercept";
+export { TaskMessageQueue } from "./task-queue";
+export { type SdkTask, TaskStore, type TaskStoreOptions } from "./task-store";
