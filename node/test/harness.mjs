@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
+import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -31,6 +32,22 @@ export function deferred() {
   const made = {};
   made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
   return made;
+}
+
+/**
+ * A port for a server that takes one by number. Below those that the system gives to connections (from 32768 on Linux), so
+ * that none of them takes it until the server does.
+ */
+export async function freePort() {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const probe = net.createServer();
+    const free = await new Promise((resolve) => {
+      probe.on("error", () => resolve(false));
+      probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
+    });
+    if (free) return port;
+  }
 }
 
 /** Serves `handle(request, response, body)` on a port that the system chose; answers its URL. */

@@ -2,14 +2,13 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { Client } from "./harness.mjs";
+import { Client, freePort } from "./harness.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -39,11 +38,7 @@ const EXPECTED = new Map([
 for (const [index, [, server, code]] of blocks.entries()) {
   if (server) {
     test(`example ${index + 1} serves a session whose streams resume`, async (t) => {
-      // The example takes a port by number.
-      const probe = createServer().listen(0, "127.0.0.1");
-      await once(probe, "listening");
-      const { port } = probe.address();
-      await new Promise((resolve) => probe.close(resolve));
+      const port = await freePort();
       const child = await start(index, { PORT: String(port) });
       t.after(() => child.kill("SIGKILL"));
       let client;

@@ -5,8 +5,10 @@
  */
 export { eventStore, type SdkEventStore, SessionEventStore, type SessionTransport } from "./event-store";
 export { attach, type AttachOptions, notify } from "./attach";
+export { type FastMCP, type FastMCPSession, instrument, type InstrumentOptions } from "./fastmcp";
 export { eventBus, HubEventBus, type ServerEvent } from "./bus";
 export { durableFetch, type DurableFetch, type DurableFetchOptions, type FetchHandler, type FetchOptions } from "./front";
 export type { AnyServer, SdkServer } from "./intercept";
+export { SharedEventStore, sharedEventStore } from "./shared-store";
 export { TaskMessageQueue } from "./task-queue";
 export { type SdkTask, TaskStore, type TaskStoreOptions } from "./task-store";

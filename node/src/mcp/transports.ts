@@ -46,6 +46,11 @@ export function storeOf(transport: object): SdkEventStore | undefined {
   return inside(transport)._eventStore;
 }
 
+/** Gives a session's transport an event store, before its first message. */
+export function useStore(transport: object, store: SdkEventStore): void {
+  inside(transport)._eventStore = store;
+}
+
 /** Whether a client listens to the session's own stream. */
 export function listensOn(transport: object): boolean {
   return inside(transport)._streamMapping?.has(GET_STREAM) ?? true;
