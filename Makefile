@@ -87,7 +87,7 @@ fmt:  ## format Rust and Python
 
 clean:  ## remove everything that was built
 	rm -rf target .cache .pytest_cache .mypy_cache .ruff_cache python/dist python/tidings/_native*.so \
-		node/node_modules node/dist node/native node/examples/build
+		node/node_modules node/dist node/native node/packages node/examples/build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:  ## what the machine must have, and how to get what is missing

@@ -244,7 +244,10 @@ export interface Native {
   Webhook: new (secrets: string[]) => NativeWebhook;
 }
 
-const { platformTriple } = require("../scripts/platform.cjs") as { platformTriple(): string };
+const { missing, platformTriple } = require("../scripts/platform.cjs") as {
+  missing(triple: string): string;
+  platformTriple(): string;
+};
 
 function load(): Native {
   const triple = platformTriple();
@@ -258,11 +261,7 @@ function load(): Native {
       tried.push(error);
     }
   }
-  throw new Error(
-    `tidings has no extension module for ${triple} here. Install the package with its optional dependencies ` +
-      `(npm install --include=optional), or build it from a checkout: npm run build:native`,
-    { cause: tried },
-  );
+  throw new Error(missing(triple), { cause: tried });
 }
 
 export const native: Native = load();
