@@ -47,9 +47,11 @@ class ExampleStore(EventStore):
         last = self._by_id.get(last_event_id)
         if last is None:
             return None
-        kept = list(self._streams[last.stream_id])
-        for entry in kept[kept.index(last) + 1 :]:
-            if entry.message is not None:
+        found = False
+        for entry in self._streams[last.stream_id]:
+            if not found:
+                found = entry.event_id == last_event_id
+            elif entry.message is not None:
                 await send_callback(EventMessage(entry.message, entry.event_id))
         return last.stream_id
 
