@@ -1,5 +1,8 @@
 """What users of other bindings reported of theirs, section "python binding" of the collected field reports, on ours.
 
+B05, B06 and B09 are about parsers of event streams in clients, which these packages have none of: the clients are the SDKs'. What of it
+touches a sender is in `mcp/test_mcp_front.py`.
+
 B70 is `test_process.py` and `mcp/test_mcp_gunicorn.py`, B71 `test_waiting.py`, B72 `test_process.py`, each where its kind is.
 """
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import http.client
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +13,8 @@ from typing import Any
 import pytest
 import tidings.mcp
 from mcp_stage import SDK, Stage, guarded_server, high_level_server
-from mcp_wire import LEGACY, MODERN, Client, Served
+from mcp_wire import LEGACY, MODERN, WAIT, Client, Served
+from strict_sse import EventStream
 from tidings import Hub, Retention
 from tidings.mcp import EventStore, ResumeFront, SessionEventStore
 
@@ -267,6 +271,71 @@ def test_a_payload_of_several_lines_arrives_as_it_was(hub: Hub, front: Callable[
     assert event.data == '{"a":\n1,\n"b":\n[\n]}'
 
 
+def raw(port: int, last_event_id: str, name: str = "last-event-id") -> bytes:
+    """The body of a resume, byte for byte."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+    headers = {
+        "mcp-session-id": "s",
+        "mcp-protocol-version": PRIMED,
+        "accept": "text/event-stream",
+        name: last_event_id,
+    }
+    with contextlib.closing(connection):
+        connection.request("GET", "/mcp", headers=headers)
+        with connection.getresponse() as answer:
+            assert answer.status == 200
+            return answer.read()
+
+
+def test_what_is_sent_leaves_nothing_to_a_parsers_reading(hub: Hub, front: Callable[..., Served]) -> None:
+    """Field report B05, from the sender's side: no BOM, no CRLF, one space after the colon, and pieces cut anywhere."""
+    texts = [" two  spaces ", "\ufeffBOM", "é", "\U0001f600", "\u2028\u2029\x85\x0b\x0c\x1c", "data: x", "id: y", ": z"]
+    payloads = [json.dumps({"jsonrpc": "2.0", "method": text}, ensure_ascii=False) for text in texts]
+    payloads.append(' {"jsonrpc": "2.0", "method": "x"}')
+
+    async def main() -> tuple[str, list[str]]:
+        said = Said(hub, "s", None)
+        begin = await said.open()
+        return begin, await said.say(*(payload.encode() for payload in payloads), close=True)
+
+    begin, ids = hub.run(main())
+    body = raw(front().port, begin)
+    assert not body.startswith(codecs.BOM_UTF8)
+    assert b"\r" not in body
+    for size in (1, 2, 3, 7, len(body)):
+        told = EventStream().feed(body[at : at + size] for at in range(0, len(body), size))
+        assert [(event.type, event.data, event.last_id) for event in told.events] == [
+            ("message", payload, id) for payload, id in zip(payloads, ids, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("retry", [0, 1, 1000.0, 2**31 - 1])
+def test_the_time_to_come_back_is_digits_alone(retry: float, hub: Hub, front: Callable[..., Served]) -> None:
+    """Field report B06: nothing that a parser could take for another time, or for none."""
+    begin, _, _ = told(hub)
+    body = raw(front(retry=retry).port, begin)
+    assert [line for line in body.split(b"\n") if b"retry" in line] == [b"retry: %d" % retry]
+    assert EventStream().feed([body]).retry == retry
+
+
+def test_every_event_moves_the_cursor_and_none_resets_it(hub: Hub, front: Callable[..., Served]) -> None:
+    """Field report B09: an event without an id would leave the client's where it was, an empty one would have it ask for
+    nothing; and the id it brings is taken however its header is written."""
+    begin, ids, _ = told(hub)
+    port = front().port
+    told_of = EventStream().feed([raw(port, begin)])
+    assert [event.last_id for event in told_of.events] == ids
+    assert told_of.last_id == ids[-1]
+    assert all(id.isascii() and id.isprintable() and id == id.strip() for id in ids)
+    for name in ("Last-Event-ID", "last-event-id", "LAST-EVENT-ID"):
+        again = EventStream().feed([raw(port, ids[0], name)])
+        assert [event.last_id for event in again.events] == ids[1:]
+    # An id that was reset is no place to go on from: the app's, as any GET without one.
+    answer = asking(port, "s").get("")
+    assert answer.headers["x-answered-by"] == "the app"
+    answer.close()
+
+
 class Broken:
     def stream(self, scope: str, name: str) -> Any:
         raise OSError(5, "Input/output error")
@@ -289,6 +358,11 @@ def test_a_store_that_fails_leaves_it_to_the_app(front: Callable[..., Served]) -
         ({"keep_alive": True}, "keep_alive"),
         ({"retry": -1}, "retry"),
         ({"retry": 1.5}, "retry"),
+        ({"retry": True}, "retry"),
+        ({"retry": float("inf")}, "retry"),
+        ({"retry": "1000"}, "retry"),
+        ({"retry": 2**31}, "retry"),
+        ({"retry": 99999999999999999999}, "retry"),
     ],
 )
 def test_what_is_wrong_is_named(options: dict[str, Any], said: str, hub: Hub) -> None:

@@ -36,6 +36,9 @@ KEEP_ALIVE: Final = 15.0
 RETRY: Final = 1000
 """Milliseconds a client is asked to wait before it comes back."""
 
+MAX_RETRY: Final = 2**31 - 1
+"""The longest wait: timers of clients take no more, and wrap around."""
+
 _PRIMED_SINCE: Final = "2025-11-25"
 """The first protocol version whose clients read events without data."""
 
@@ -239,7 +242,8 @@ class ResumeFront:
     middleware. A session of somebody is never served to nobody, nor the other way round.
 
     `keep_alive` is the time between two comments on a silent stream, in seconds, above 0 and at most 25; `retry` the
-    milliseconds that clients are asked to wait before they come back (None asks nothing). Raises ValueError for others.
+    whole milliseconds, below 2^31, that clients are asked to wait before they come back (None asks nothing). Raises ValueError
+    for others.
 
     Host and Origin are not checked here: put it inside whatever checks them.
     """
@@ -255,8 +259,8 @@ class ResumeFront:
     ) -> None:
         if not _is_number(keep_alive) or not 0 < keep_alive <= 25:
             raise ValueError(f"keep_alive must be a number of seconds above 0 and at most 25, not {keep_alive!r}")
-        if retry is not None and (not _is_number(retry) or retry != int(retry) or retry < 0):
-            raise ValueError(f"retry must be milliseconds, 0 or more, or None, not {retry!r}")
+        if retry is not None and (not _is_number(retry) or retry != int(retry) or not 0 <= retry <= MAX_RETRY):
+            raise ValueError(f"retry must be whole milliseconds from 0 to {MAX_RETRY}, or None, not {retry!r}")
         self._app = app
         self._principal = principal if principal is not None else principal_in
         self._trouble = Trouble()
