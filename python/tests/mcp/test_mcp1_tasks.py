@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 import tidings.mcp
 from mcp.server.experimental.task_support import TaskSupport
+from mcp.server.lowlevel.experimental import ExperimentalHandlers
 from mcp.shared.session import BaseSession
 from mcp1_tasks import Play, TaskClient, TaskProcess, task_server
 from mcp_wire import WAIT, Served
@@ -145,11 +146,24 @@ def test_a_session_starts_tasks_whichever_other_has_ended(play: Play, port: int)
     assert sessions[1].until(task_id, "completed", "failed")["status"] == "completed"
 
 
+def listed(client: TaskClient) -> list[str]:
+    """The ids of all pages."""
+    ids: list[str] = []
+    params: dict[str, Any] = {}
+    while True:
+        page = client.one("tasks/list", params)["result"]
+        ids += [task["taskId"] for task in page["tasks"]]
+        if "nextCursor" not in page:
+            return ids
+        params = {"cursor": page["nextCursor"]}
+
+
 def test_a_session_lists_its_own(port: int) -> None:
     mine, other = TaskClient(port), TaskClient(port)
     ids = [mine.start("work")["taskId"] for _ in range(60)]  # more than a page
     other.start("work")
-    assert [task["taskId"] for task in mine.one("tasks/list", {})["result"]["tasks"]] == ids
+    assert listed(mine) == ids
+    assert other.one("tasks/list", {"cursor": "x"})["error"] == {"code": -32602, "message": "Invalid cursor: x"}
 
 
 def test_a_principal_has_at_most_so_many(play: Play, hub: Hub, serve: Callable[..., Served]) -> None:
@@ -181,6 +195,15 @@ def test_a_principal_has_their_tasks_in_every_session(play: Play, guarded: int) 
     assert again.get(task_id)["status"] == "working"
     assert bob.one("tasks/get", {"taskId": task_id})["error"]["message"] == f"Task not found: {task_id}"
     assert again.one("tasks/cancel", {"taskId": task_id})["result"]["status"] == "cancelled"
+
+
+def test_a_principal_lists_their_tasks_of_every_session(guarded: int) -> None:
+    """The SDK's own handler shows a session only what it began itself."""
+    ids = [TaskClient(guarded, "alice").start("work")["taskId"] for _ in range(3)]
+    TaskClient(guarded, "bob").start("work")
+    client = TaskClient(guarded, "alice")
+    assert listed(client) == ids
+    assert [client.get(task_id)["taskId"] for task_id in ids] == ids
 
 
 def test_a_task_outlives_its_session(play: Play, guarded: int) -> None:
@@ -274,6 +297,7 @@ def test_what_a_task_asks_is_answered_at_another_worker(start: Callable[[], Task
 def test_every_private_name_is_there() -> None:
     assert _transports.assigns(BaseSession, "_exit_stack")
     assert {"store", "_task_group"} <= {field.name for field in dataclasses.fields(TaskSupport)}
+    assert _transports.assigns(ExperimentalHandlers, "_request_handlers")
 
 
 def test_ids_are_the_calls_in_the_sdks_spelling() -> None:

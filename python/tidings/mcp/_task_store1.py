@@ -44,7 +44,7 @@ from .. import (
     UnavailableError,
 )
 from .. import Task as Record
-from . import _task_groups1
+from . import _task_groups1, _task_list1
 from ._aside import spawn
 from ._opening import opening_of
 from ._request1 import requestor
@@ -125,7 +125,8 @@ class TaskStore(_Base):
                 raise ValueError(f"{name} must be a finite number of seconds above 0, not {seconds!r}")
         if isinstance(max_running, bool) or not isinstance(max_running, int) or max_running < 1:
             raise ValueError(f"max_running must be a count, 1 or more, not {max_running!r}")
-        _task_groups1.install(lambda store: isinstance(store, TaskStore))
+        for sdk in (_task_groups1, _task_list1):
+            sdk.install(lambda store: isinstance(store, TaskStore))
         self._hub = hub
         self._ttl = ttl
         self._poll = poll
