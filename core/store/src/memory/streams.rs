@@ -20,8 +20,9 @@ const EPOCH: u32 = 1;
 
 #[derive(Default)]
 pub(super) struct Streams {
-    by_id: BTreeMap<StreamId, Stream>,
-    by_key: HashMap<StreamKey, StreamId>,
+    /// Boxed, because the places of a tree are up to half empty, and an idle stream should cost little.
+    by_id: BTreeMap<StreamId, Box<Stream>>,
+    by_key: HashMap<Arc<StreamKey>, StreamId>,
     /// The place of the next chunk among those of all streams.
     next_chunk: u64,
 }
@@ -29,7 +30,7 @@ pub(super) struct Streams {
 /// One stream.
 pub(super) struct Stream {
     id: StreamId,
-    key: StreamKey,
+    key: Arc<StreamKey>,
     head: Head,
     /// First sequence number of claim `i + 1`.
     claims: Vec<u64>,
@@ -71,7 +72,7 @@ impl From<Undo> for super::Undo {
 impl Stream {
     fn new(id: StreamId, key: StreamKey, owner: Option<WorkerId>) -> Self {
         let head = Head { owner, next_seq: 0, closed_at: None };
-        Self { id, key, head, claims: vec![0], chunks: VecDeque::new(), earliest: 0, bytes: 0, keys: None }
+        Self { id, key: Arc::new(key), head, claims: vec![0], chunks: VecDeque::new(), earliest: 0, bytes: 0, keys: None }
     }
 
     /// The number of the newest claim. Claims number from 1.
@@ -109,6 +110,9 @@ impl Stream {
         let (id, earliest) = (self.id, self.earliest);
         let whole = self.chunks.partition_point(|(_, chunk)| chunk.end() <= keep);
         let chunks: Vec<_> = self.chunks.drain(..whole).collect();
+        if self.chunks.is_empty() {
+            self.chunks = VecDeque::new(); // its room goes as well
+        }
         self.bytes -= chunks.iter().map(|(_, chunk)| chunk.weight()).sum::<u64>();
         let keys = self.keys.as_mut().map(|keys| keys.evict(keep)).unwrap_or_default();
         undo.push(Undo::Evicted { id, earliest, chunks, keys }.into());
@@ -139,7 +143,7 @@ impl Stream {
     pub(super) fn info(&self, workers: &Workers) -> StreamInfo {
         StreamInfo {
             id: self.id,
-            key: self.key.clone(),
+            key: StreamKey::clone(&self.key),
             epoch: EPOCH,
             claim: self.claim(),
             owned: self.head.owner.is_some(),
@@ -174,7 +178,7 @@ impl Stream {
 
 impl Streams {
     pub(super) fn by_id(&self, id: StreamId) -> Option<&Stream> {
-        self.by_id.get(&id)
+        self.by_id.get(&id).map(|stream| &**stream)
     }
 
     pub(super) fn by_key(&self, key: &StreamKey) -> Option<&Stream> {
@@ -182,7 +186,7 @@ impl Streams {
     }
 
     fn by_key_mut(&mut self, key: &StreamKey) -> Option<&mut Stream> {
-        self.by_id.get_mut(self.by_key.get(key)?)
+        self.by_id.get_mut(self.by_key.get(key)?).map(|stream| &mut **stream)
     }
 
     fn add(&mut self, stream: Stream, undo: &mut Vec<super::Undo>) -> Result<&mut Stream, Refused> {
@@ -191,8 +195,8 @@ impl Streams {
             return Err(Refused::Exists);
         }
         undo.push(Undo::Created(id).into());
-        self.by_key.insert(stream.key.clone(), id);
-        Ok(self.by_id.entry(id).or_insert(stream))
+        self.by_key.insert(Arc::clone(&stream.key), id);
+        Ok(self.by_id.entry(id).or_insert(Box::new(stream)))
     }
 
     pub(super) fn create(
@@ -405,7 +409,7 @@ impl Streams {
     fn remove(&mut self, id: StreamId, undo: &mut Vec<super::Undo>) {
         if let Some(stream) = self.by_id.remove(&id) {
             self.by_key.remove(&stream.key);
-            undo.push(Undo::Removed(Box::new(stream)).into());
+            undo.push(Undo::Removed(stream).into());
         }
     }
 
@@ -436,8 +440,8 @@ impl Streams {
                 }
             }
             Undo::Removed(stream) => {
-                self.by_key.insert(stream.key.clone(), stream.id);
-                self.by_id.insert(stream.id, *stream);
+                self.by_key.insert(Arc::clone(&stream.key), stream.id);
+                self.by_id.insert(stream.id, stream);
             }
         }
     }
