@@ -72,7 +72,16 @@ impl From<Undo> for super::Undo {
 impl Stream {
     fn new(id: StreamId, key: StreamKey, owner: Option<WorkerId>) -> Self {
         let head = Head { owner, next_seq: 0, closed_at: None };
-        Self { id, key: Arc::new(key), head, claims: vec![0], chunks: VecDeque::new(), earliest: 0, bytes: 0, keys: None }
+        Self {
+            id,
+            key: Arc::new(key),
+            head,
+            claims: vec![0],
+            chunks: VecDeque::new(),
+            earliest: 0,
+            bytes: 0,
+            keys: None,
+        }
     }
 
     /// The number of the newest claim. Claims number from 1.
