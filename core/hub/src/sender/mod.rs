@@ -109,7 +109,8 @@ impl Sender {
 
     fn with_resolver(options: &Options, resolver: Box<dyn Resolve>) -> Self {
         let (policy, timeout) = (options.address.clone(), options.attempt_timeout);
-        Self { policy, timeout, resolver, tls: OnceLock::new(), pool: Pool::default() }
+        let pool = Pool::new(options.concurrency, options.endpoint_concurrency);
+        Self { policy, timeout, resolver, tls: OnceLock::new(), pool }
     }
 
     /// Makes one attempt; always answers within the attempt's deadline.

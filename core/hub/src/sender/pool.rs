@@ -17,9 +17,6 @@ use tokio::time::Instant;
 use super::AbortOnDrop;
 use crate::notify::lock;
 
-/// Connections that are kept, in all and for one endpoint.
-const KEPT: usize = 128;
-const KEPT_EACH: usize = 8;
 /// How long a connection is kept without a use: shorter than most servers wait, so that they rarely close it under us.
 const IDLE: Duration = Duration::from_secs(4);
 /// How long it is used at all.
@@ -47,13 +44,20 @@ impl Idle {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Pool {
     /// The one used last at the end.
     idle: Mutex<VecDeque<Idle>>,
+    most: usize,
+    most_each: usize,
 }
 
 impl Pool {
+    /// Keeps at most so many connections, in all and for one endpoint: as many as may be in use at a time.
+    pub(super) fn new(most: u32, most_each: u32) -> Self {
+        let count = |most| usize::try_from(most).unwrap_or(usize::MAX);
+        Self { idle: Mutex::default(), most: count(most), most_each: count(most_each) }
+    }
+
     /// A connection to the endpoint, if one is kept.
     pub(super) fn take(&self, key: EndpointKey) -> Option<Kept> {
         let mut idle = lock(&self.idle);
@@ -74,11 +78,11 @@ impl Pool {
             return;
         }
         let mut idle = lock(&self.idle);
-        if idle.iter().filter(|idle| idle.key == key).count() >= KEPT_EACH {
+        if idle.iter().filter(|idle| idle.key == key).count() >= self.most_each {
             return;
         }
         idle.push_back(entry);
-        if idle.len() > KEPT {
+        if idle.len() > self.most {
             idle.pop_front();
         }
     }
