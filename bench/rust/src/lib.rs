@@ -8,9 +8,11 @@
 pub mod floor;
 pub mod machine;
 pub mod ours;
+pub mod posts;
 pub mod producers;
 pub mod raw;
 pub mod report;
+pub mod sink;
 pub mod stats;
 
 /// What a bench cannot go on after.
