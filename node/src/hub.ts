@@ -303,9 +303,15 @@ export class Hub implements AsyncDisposable {
     return entry(() => this.#native.failedSinks());
   }
 
-  /** Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret. */
-  deliveries(options: { callId?: string; state?: DeliveryState; limit?: number } = {}): Delivery[] {
-    return entry(() => this.#native.deliveries(options.callId, options.state, options.limit ?? 100));
+  /**
+   * Deliveries of one call or all, in one state or any, of one principal or all, oldest first. They hold no body, address or
+   * secret. Without `principal` these are everybody's, for the operator. With one they are what may be shown to a client: its
+   * own, and `lastError` as it may know it, so that a denied address looks like one that refuses.
+   */
+  deliveries(
+    options: { principal?: string; callId?: string; state?: DeliveryState; limit?: number } = {},
+  ): Delivery[] {
+    return entry(() => this.#native.deliveries(options.principal, options.callId, options.state, options.limit ?? 100));
   }
 
   /**

@@ -137,7 +137,12 @@ export interface NativeHub {
   outbox(): NativeOutbox;
   notify(kinds: string[], name: string | undefined, audience: string | undefined): NativeFanout;
   failedSinks(): NativeFailedSink[];
-  deliveries(callId: string | undefined, state: string | undefined, most: number): Delivery[];
+  deliveries(
+    principal: string | undefined,
+    callId: string | undefined,
+    state: string | undefined,
+    most: number,
+  ): Delivery[];
   flush(durability: string): Told<undefined>;
   stats(): Stats;
   close(timeoutMs: number): Told<boolean>;

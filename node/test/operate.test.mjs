@@ -50,6 +50,9 @@ test("what was sent can be looked up and forgotten, and its receipt is on the pr
   const [delivery] = h.deliveries({ callId: call.id });
   assert.equal(delivery.state, "delivered");
   assert.equal(JSON.parse(receipt.payload).eventId, delivery.eventId);
+  // What a server may show a client is the client's own.
+  assert.deepEqual(h.deliveries({ principal: "p" }), [delivery]);
+  assert.deepEqual(h.deliveries({ principal: "q", callId: call.id }), []);
   assert.deepEqual(h.attempts(delivery.id), [undefined]);
   assert.deepEqual(Buffer.from(h.deliveryBody(delivery.id)), body);
   assert.throws(() => h.sendAgain(delivery.id), /dead or expired/);

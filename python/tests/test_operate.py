@@ -71,6 +71,28 @@ async def test_receipts_are_on_the_stream_of_the_principal(hub: tidings.Hub, rec
         break
 
 
+async def test_a_principal_sees_its_own_deliveries(hub: tidings.Hub, receiver: Receiver) -> None:
+    """What a server shows a client: by the client's principal, whatever else the client asks for."""
+    calls = {}
+    for principal in ("ann", "bob"):
+        call = await hub.begin_call(config=config(receiver, "completed"), principal=principal, request_id=1, tool="t")
+        await call.complete(b'{"content":[1.0]}')
+        await delivered(hub, call)
+        calls[principal] = call
+    for principal, other in (("ann", "bob"), ("bob", "ann")):
+        (mine,) = hub.deliveries(principal=principal)
+        assert (mine.principal, mine.call_id, mine.state) == (principal, calls[principal].id, "delivered")
+        assert [one.id for one in hub.deliveries(mine.call_id, "delivered", principal=principal)] == [mine.id]
+        assert hub.deliveries(calls[other].id, principal=principal) == []
+        async for event in hub.stream(principal, "deliveries").tail():
+            text = bytes(event.payload).decode()
+            assert calls[principal].id in text
+            assert calls[other].id not in text
+            break
+    assert hub.deliveries(principal="eve") == []
+    assert len(hub.deliveries()) == 2, "the operator's"
+
+
 def test_settings_that_cannot_be(url: str) -> None:
     for name, wrong in {"verify": "never", "previous_secret": "whsec_x", "max_pending": -1, "host_rate": 2**40}.items():
         with pytest.raises(tidings.InvalidArgument, match=f"^{name}: "):

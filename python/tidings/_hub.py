@@ -329,9 +329,22 @@ class Hub:
         named = kinds if uri is None else (*kinds, "resource")
         return self._native.notify(list(named), uri, audience)
 
-    def deliveries(self, call_id: str | None = None, state: str | None = None, limit: int = 100) -> list[Delivery]:
-        """Deliveries of one call or all, in one state or any, oldest first. They hold no body, address or secret."""
-        return self._native.deliveries(call_id, state, limit)
+    def deliveries(
+        self,
+        call_id: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+        *,
+        principal: str | None = None,
+    ) -> list[Delivery]:
+        """Deliveries of one call or all, in one state or any, of one principal or all, oldest first. They hold no body,
+        address or secret.
+
+        Without `principal` these are everybody's, for the operator. With one they are what may be shown to a client: its own
+        (of somebody else's call there are none), and `last_error` as it may know it, so that a denied address looks like
+        one that refuses.
+        """
+        return self._native.deliveries(principal, call_id, state, limit)
 
     def attempts(self, delivery_id: str) -> list[str | None]:
         """What the settled attempts of a delivery came to, in order: the category of each failure, `None` for the one that

@@ -198,14 +198,20 @@ impl Hub {
         Ok(self.inner.hub.failed_sinks()?.into_iter().map(tidings::SinkId::to_numbers).collect())
     }
 
-    /// Deliveries about a call, or all; in any state, or in one; oldest first. Blocks for a read.
-    pub fn deliveries(&self, call_id: Option<&str>, state: Option<&str>, limit: u32) -> Result<Vec<Delivery>> {
+    /// Deliveries of a principal, about a call, in a state, each only where it is named; oldest first. Blocks for a read.
+    pub fn deliveries(
+        &self,
+        principal: Option<&str>,
+        call_id: Option<&str>,
+        state: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Delivery>> {
         let subject = match call_id {
             Some(text) => Some(Subject::Call(call_id_of(text)?)),
             None => None,
         };
         let state = state.map(state_of).transpose()?;
-        let found = self.inner.hub.deliveries(subject.as_ref(), state, limit)?;
+        let found = self.inner.hub.deliveries(principal, subject.as_ref(), state, limit)?;
         let plain = found.into_iter().map(|delivery| Delivery {
             id: delivery.id.to_string(),
             event_id: delivery.event_id,

@@ -308,11 +308,18 @@ impl Hub {
         Ok(failed.into_iter().map(|(outbox, sink)| FailedSink { outbox, sink: number(sink) }).collect())
     }
 
-    /// Deliveries of one call or all, in one state or any.
+    /// Deliveries of one principal or all, of one call or all, in one state or any.
     #[napi]
-    pub fn deliveries(&self, call_id: Option<String>, state: Option<String>, most: f64) -> Result<Vec<Delivery>> {
-        let found =
-            entry("Hub.deliveries", || self.inner.deliveries(call_id.as_deref(), state.as_deref(), limit(most)?))?;
+    pub fn deliveries(
+        &self,
+        principal: Option<String>,
+        call_id: Option<String>,
+        state: Option<String>,
+        most: f64,
+    ) -> Result<Vec<Delivery>> {
+        let found = entry("Hub.deliveries", || {
+            self.inner.deliveries(principal.as_deref(), call_id.as_deref(), state.as_deref(), limit(most)?)
+        })?;
         Ok(found.into_iter().map(Delivery::from).collect())
     }
 

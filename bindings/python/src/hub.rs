@@ -243,11 +243,13 @@ impl Hub {
     fn deliveries(
         &self,
         py: Python<'_>,
+        principal: Option<&str>,
         call_id: Option<&str>,
         state: Option<&str>,
         limit: i64,
     ) -> PyResult<Vec<Delivery>> {
-        let found = blocking(py, "Hub.deliveries", || self.inner.deliveries(call_id, state, bridge::limit(limit)?))?;
+        let found =
+            blocking(py, "Hub.deliveries", || self.inner.deliveries(principal, call_id, state, bridge::limit(limit)?))?;
         Ok(found.into_iter().map(Delivery::from).collect())
     }
 

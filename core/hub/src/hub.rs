@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidings_proto::delivery::Category;
 use tidings_proto::route::OutletName;
 use tidings_proto::stream::{Cursor, StreamId};
 use tidings_proto::webhook::is_traceparent;
@@ -297,14 +298,23 @@ impl Hub {
         Ok(std::mem::take(&mut *lock(&core.fanouts.failed)))
     }
 
-    /// Deliveries about a subject, or all; in any state, or in one; oldest first, at most `limit`.
+    /// Deliveries of a principal, about a subject, in a state, each only where it is named; oldest first, at most `limit`.
+    /// Without a principal these are everybody's, for the operator. With one they are what may be shown to a client: its own,
+    /// and the last failure as it may know it ([`Category::public`]), so that a denied address looks like one that refuses.
     pub fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>> {
-        Ok(self.core()?.store.deliveries(subject, state, limit)?)
+        let mut found = self.core()?.store.deliveries(principal, subject, state, limit)?;
+        if principal.is_some() {
+            let public =
+                |text: String| Category::from_text(&text).map_or(text, |category| category.public().as_str().into());
+            found.iter_mut().for_each(|one| one.last_error = one.last_error.take().map(public));
+        }
+        Ok(found)
     }
 
     /// What the hub has done and holds. All zero before its first use.

@@ -172,6 +172,6 @@ impl Hub {
 
 fn state_of(core: &Core, id: DeliveryId) -> Result<Option<DeliveryState>> {
     let Some(stored) = core.store.stored_delivery(id)? else { return Ok(None) };
-    let all = core.store.deliveries(Some(&stored.subject), None, u32::MAX)?;
+    let all = core.store.deliveries(None, Some(&stored.subject), None, u32::MAX)?;
     Ok(all.iter().find(|one: &&DeliverySummary| one.id == id).map(|one| one.state))
 }

@@ -11,11 +11,11 @@ use tidings_proto::delivery::{Category, EndpointState, Learned, Proof};
 use tidings_proto::stream::encode_id;
 use tidings_proto::time::StoreMillis;
 use tidings_proto::webhook::{
-    MAX_CHALLENGE_ANSWER_BYTES, MAX_RECEIVER_DOCUMENT_BYTES, challenge_json, is_challenge_answer, is_receiver,
+    MAX_CHALLENGE_ANSWER_BYTES, MAX_RECEIVER_DOCUMENT_BYTES, Receivers, challenge_json, is_challenge_answer,
     receiver_document_url,
 };
 use tidings_proto::wire::sep3415::VERIFICATION_ID_PREFIX;
-use tidings_store::{Done, Durability, EndpointRecord, Op};
+use tidings_store::{Done, Durability, EndpointRecord, Op, OriginProof};
 use tokio::task::JoinSet;
 
 use crate::background::commit;
@@ -31,6 +31,8 @@ use crate::target;
 const AT_ONCE: u32 = 32;
 /// After how long an endpoint is taken by somebody else, besides the time that its requests may take.
 const SPARE: Duration = Duration::from_secs(10);
+/// At most so many other endpoints of its principal are looked at when a document has been found.
+const OTHERS: u32 = 1_000;
 
 /// Takes endpoints that have to be verified and starts to ask them. Says how many.
 pub(crate) async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: StoreMillis) -> usize {
@@ -69,20 +71,21 @@ impl Drop for Verifying {
 }
 
 async fn verify(core: &Arc<Core>, record: EndpointRecord) {
-    let learned = match ask(core, &record).await {
-        Ok(Ok(proof)) => {
-            let until = core.timeline.now().saturating_add_unsigned(core.options.endpoints.proof_ms);
-            Learned::Proven(proof, until)
-        }
-        Ok(Err(category)) => Learned::Refused { category, random: core.random_number() },
+    let (answer, document) = match ask(core, &record).await {
+        Ok((answer, document)) => (answer, document),
         Err(error) => {
             tracing::error!(endpoint = %record.key, %error, "an endpoint cannot be verified");
-            Learned::Refused { category: Category::ProtocolError, random: core.random_number() }
+            (Err(Category::ProtocolError), None)
         }
+    };
+    let learned = match answer {
+        Ok((proof, until)) => Learned::Proven(proof, until),
+        Err(category) => Learned::Refused { category, random: core.random_number() },
     };
     let count = if matches!(learned, Learned::Proven(..)) { &core.counters.proven } else { &core.counters.refused };
     count.fetch_add(1, Ordering::Relaxed);
     let mut ops = vec![target::learned(core, record.key, learned)];
+    ops.extend(document.into_iter().flat_map(|proof| proves(core, &record, proof)));
     let after = record.standing.learn(&core.options.endpoints, learned, core.timeline.now());
     if let Some((reason, _)) = after.disabled.filter(|_| record.standing.state != EndpointState::Disabled) {
         tracing::warn!(endpoint = %record.key, reason = reason.as_str(), "an endpoint is disabled");
@@ -96,22 +99,80 @@ async fn verify(core: &Arc<Core>, record: EndpointRecord) {
     core.work.notify_one();
 }
 
-/// Asks the endpoint itself, then its origin.
-async fn ask(core: &Core, record: &EndpointRecord) -> Result<Result<Proof, Category>> {
-    let Some(route) = plan::read(&record.owner.route)?.pop() else { return Ok(Err(Category::ProtocolError)) };
-    let Some(text) = route.endpoint.clone() else { return Ok(Err(Category::ProtocolError)) };
-    let Ok(endpoint) = Endpoint::parse(&text, &core.options.address) else { return Ok(Err(Category::Denied)) };
-    let refused = match challenge(core, &text, route).await? {
-        Ok(()) => return Ok(Ok(Proof::Challenge)),
+/// How an endpoint was proven and until when that counts, or why it was not.
+type Answer = Result<(Proof, StoreMillis), Category>;
+
+/// Asks the endpoint itself, then its origin, unless that has said enough before. Answers as well what the origin
+/// publishes, if it was asked and named any path.
+async fn ask(core: &Core, record: &EndpointRecord) -> Result<(Answer, Option<OriginProof>)> {
+    let refused = |category| Ok((Err(category), None));
+    let Some(route) = plan::read(&record.owner.route)?.pop() else { return refused(Category::ProtocolError) };
+    let Some(text) = route.endpoint.clone() else { return refused(Category::ProtocolError) };
+    let Ok(endpoint) = Endpoint::parse(&text, &core.options.address) else { return refused(Category::Denied) };
+    if let Some(until) = proven_before(core, record, &endpoint)? {
+        return Ok((Ok((Proof::WellKnown, until)), None));
+    }
+    let proven = |proof| {
+        let until = core.timeline.now().saturating_add_unsigned(core.options.endpoints.proof_ms);
+        (proof, until)
+    };
+    let category = match challenge(core, &text, route).await? {
+        Ok(()) => return Ok((Ok(proven(Proof::Challenge)), None)),
         Err(category) => category,
     };
     // One that cannot be reached has nothing to say by another way either.
     let answered =
-        matches!(refused, Category::ChallengeFailed | Category::Http3xx | Category::Http4xx | Category::Http5xx);
-    if answered && well_known(core, &endpoint).await {
-        return Ok(Ok(Proof::WellKnown));
+        matches!(category, Category::ChallengeFailed | Category::Http3xx | Category::Http4xx | Category::Http5xx);
+    if !answered {
+        return refused(category);
     }
-    Ok(Err(refused))
+    let receivers = well_known(core, &endpoint).await;
+    let (proof, until) = proven(Proof::WellKnown);
+    let document = (!receivers.is_empty()).then(|| OriginProof {
+        principal: record.owner.principal.clone(),
+        origin: endpoint.origin().to_owned(),
+        document: receivers.to_json(),
+        until,
+    });
+    let answer = if receivers.name(endpoint.path_and_query()) { Ok((proof, until)) } else { Err(category) };
+    Ok((answer, document))
+}
+
+/// Until when what the endpoint's origin published proves it, by what is kept of that. A disabled endpoint has to be asked
+/// anew, and so has one whose proof is to be renewed.
+fn proven_before(core: &Core, record: &EndpointRecord, endpoint: &Endpoint) -> Result<Option<StoreMillis>> {
+    let counts_for = match record.standing.state {
+        EndpointState::Disabled => return Ok(None),
+        EndpointState::Unverified => 1,
+        EndpointState::Verified => (core.options.endpoints.proof_ms / 4).cast_signed(),
+    };
+    let Some(kept) = core.store.origin_proof(&record.owner.principal, endpoint.origin())? else { return Ok(None) };
+    let counts = kept.until.saturating_sub(core.timeline.now()) >= counts_for;
+    let names = || Receivers::parse(kept.document.as_bytes()).name(endpoint.path_and_query());
+    Ok((counts && names()).then_some(kept.until))
+}
+
+/// Keeps what an origin publishes, with all that it proves besides: other endpoints of the same principal that wait for
+/// their verification.
+fn proves(core: &Core, record: &EndpointRecord, proof: OriginProof) -> Vec<Op> {
+    let receivers = Receivers::parse(proof.document.as_bytes());
+    let named = |other: &EndpointRecord| {
+        let route = plan::read(&other.owner.route).ok()?.pop()?;
+        let endpoint = Endpoint::parse(route.endpoint.as_deref()?, &core.options.address).ok()?;
+        (endpoint.origin() == proof.origin && receivers.name(endpoint.path_and_query())).then_some(other.key)
+    };
+    // One that is not reached this way is proven when it is asked.
+    let others = core.store.endpoints(Some(&record.owner.principal), OTHERS).unwrap_or_default();
+    let waiting = others.iter().filter(|other| {
+        other.key != record.key
+            && other.owner.host == record.owner.host
+            && other.standing.state == EndpointState::Unverified
+            && other.standing.verify_at.is_some()
+    });
+    let learned = Learned::Proven(Proof::WellKnown, proof.until);
+    let mut ops: Vec<Op> = waiting.filter_map(named).map(|key| target::learned(core, key, learned)).collect();
+    ops.push(Op::ProveOrigin(Box::new(proof)));
+    ops
 }
 
 async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(), Category>> {
@@ -129,14 +190,14 @@ async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(
     })
 }
 
-/// Whether the endpoint's origin publishes that it takes webhooks there. Neither signature nor headers of the route go
+/// Where the endpoint's origin publishes that it takes webhooks. Neither signature nor headers of the route go
 /// along: the document is everybody's.
-async fn well_known(core: &Core, endpoint: &Endpoint) -> bool {
+async fn well_known(core: &Core, endpoint: &Endpoint) -> Receivers {
     let url = receiver_document_url(endpoint.scheme(), endpoint.host_header());
     let keep = MAX_RECEIVER_DOCUMENT_BYTES;
     let attempt = Attempt { endpoint: url, headers: Vec::new(), body: None, keep_for: None, keep };
     match core.sender.send(attempt).await {
-        Sent::Response { status: 200, body, .. } => is_receiver(&body, endpoint.path_and_query()),
-        Sent::Response { .. } | Sent::Failed(_) | Sent::Confirmed | Sent::NotTaken => false,
+        Sent::Response { status: 200, body, .. } => Receivers::parse(&body),
+        Sent::Response { .. } | Sent::Failed(_) | Sent::Confirmed | Sent::NotTaken => Receivers::default(),
     }
 }

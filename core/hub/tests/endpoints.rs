@@ -144,7 +144,7 @@ fn what_does_not_echo_gets_nothing() {
         });
         assert_eq!(refused.standing.state, EndpointState::Unverified);
         assert!(!lines(&receiver.requests()).contains(&"delivery"));
-        let waiting = hub.deliveries(None, None, 1).expect("reads").remove(0);
+        let waiting = hub.deliveries(None, None, None, 1).expect("reads").remove(0);
         assert_eq!((waiting.state, waiting.attempts), (DeliveryState::Pending, 0), "it waits, and uses up no attempt");
     }
 }
@@ -335,7 +335,7 @@ fn an_endpoint_that_only_fails_is_disabled_in_the_end() {
         fire(&hub, &config(&fails.endpoint, &["completed"]));
         store.wait_for(|inner| {
             let due = inner.next_due().expect("reads").unwrap_or_else(|| clock.now());
-            let held = !inner.deliveries(None, Some(DeliveryState::Leased), 1).expect("reads").is_empty();
+            let held = !inner.deliveries(None, None, Some(DeliveryState::Leased), 1).expect("reads").is_empty();
             (!held).then_some(due)
         });
         clock.advance(Duration::from_secs(3_600));
@@ -457,12 +457,12 @@ fn b67_deliveries_of_a_key_keep_their_order() {
         fire(&hub, &keyed);
     }
     let fired: Vec<String> =
-        store.deliveries(None, None, 10).expect("reads").into_iter().map(|one| one.event_id).collect();
+        store.deliveries(None, None, None, 10).expect("reads").into_iter().map(|one| one.event_id).collect();
     for delivered in 1..=6 {
         receiver.wait_for(delivered * 2 - 1);
         store.wait_for(|inner| {
-            let retrying = inner.deliveries(None, Some(DeliveryState::Retrying), 9).expect("reads");
-            let done = inner.deliveries(None, Some(Delivered), 9).expect("reads").len();
+            let retrying = inner.deliveries(None, None, Some(DeliveryState::Retrying), 9).expect("reads");
+            let done = inner.deliveries(None, None, Some(Delivered), 9).expect("reads").len();
             (retrying.len() == 1 || done >= delivered).then_some(())
         });
         clock.advance(Duration::from_secs(2));

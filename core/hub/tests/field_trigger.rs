@@ -60,7 +60,7 @@ fn b36_a_terminal_state_is_final() {
         let row = store.inner().call(call.id()).expect("reads").expect("there");
         assert_eq!(row.outcome.expect("ended").status, completed.outcome.as_str());
         let fired: Vec<_> =
-            store.inner().deliveries(Some(&tidings::store::Subject::Call(call.id())), None, 10).expect("reads");
+            store.inner().deliveries(None, Some(&tidings::store::Subject::Call(call.id())), None, 10).expect("reads");
         let mut events: Vec<_> = fired.iter().map(|delivery| delivery.event_id.as_str()).collect();
         events.dedup();
         assert_eq!(events.len(), 1, "round {round}");

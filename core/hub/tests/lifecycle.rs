@@ -44,7 +44,7 @@ fn everything_answers_closed() {
         other.stream("s", "n").map(drop),
         other.new_writer("s", "x").map(drop),
         other.resume("s", &writer.cursor()).map(drop),
-        other.deliveries(None, None, 1).map(drop),
+        other.deliveries(None, None, None, 1).map(drop),
         begin(&other, &config("https://a.example/", &ENDS)).map(drop),
     ]
     .map(|result| result.expect_err("closed").code());

@@ -55,7 +55,7 @@ fn a_stopped_server() {
         );
     });
     assert_eq!(row(&store, call.id()), failed("shutdown"));
-    let deliveries = store.inner().deliveries(None, None, 10).expect("deliveries");
+    let deliveries = store.inner().deliveries(None, None, None, 10).expect("deliveries");
     assert_eq!(deliveries.len(), 1);
     assert!(!deliveries[0].state.is_final() && deliveries[0].attempts == 0, "{deliveries:?}");
     assert_eq!(receiver.connections(), 0);

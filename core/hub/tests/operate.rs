@@ -38,7 +38,7 @@ fn a_dead_letter_is_sent_again() {
     assert_eq!(wait(hub.purge(None, None, Some(Dead))).expect("purged"), 1);
     assert_eq!(wait(hub.purge(None, Some("nobody"), None)).expect("purged"), 0);
     assert_eq!(wait(hub.purge(Some(again), None, None)).expect("purged"), 1);
-    assert_eq!(hub.deliveries(None, None, 9).expect("reads"), []);
+    assert_eq!(hub.deliveries(None, None, None, 9).expect("reads"), []);
     assert!(wait(hub.purge(None, None, Some(DeliveryState::Leased))).is_err(), "what is at work stays");
 }
 

@@ -139,7 +139,7 @@ fn an_answer_after_the_deadline_is_too_late() {
     let outlet = hub.outlet(pager(), options).expect("an outlet");
     fire(&hub, &[host_route("a", "pager", None)], None);
     let taken = store.wait_for(|inner| {
-        let [delivery] = &inner.deliveries(None, None, 10).expect("reads")[..] else { return None };
+        let [delivery] = &inner.deliveries(None, None, None, 10).expect("reads")[..] else { return None };
         (delivery.state == DeliveryState::Retrying).then(|| delivery.clone())
     });
     assert_eq!((taken.last_error.as_deref(), taken.attempts), (Some("timeout"), 1));
@@ -288,7 +288,7 @@ fn another_process_has_the_handler() {
         if let Some(delivery) = outlet_now(&outlet) {
             break delivery;
         }
-        let waits = one.deliveries(None, Some(DeliveryState::Pending), 10).expect("reads");
+        let waits = one.deliveries(None, None, Some(DeliveryState::Pending), 10).expect("reads");
         if waits.iter().any(|delivery| delivery.route_id == "a") {
             break next(&outlet);
         }

@@ -6,7 +6,7 @@ use tidings_proto::delivery::{
 };
 use tidings_proto::time::StoreMillis;
 use tidings_store::flow::{HostRow, Line};
-use tidings_store::{EndpointNews, EndpointOwner, EndpointRecord, Sealed};
+use tidings_store::{Done, EndpointNews, EndpointOwner, EndpointRecord, OriginProof, Sealed};
 
 use crate::Core;
 use crate::error::{Fail, corrupt};
@@ -87,6 +87,18 @@ pub(crate) fn list(
     let mut select = conn.prepare_cached(&sql)?;
     let rows = select.query_map((principal, limit), |row| record(core, row))?;
     rows.map(|row| row?).collect()
+}
+
+/// What is kept of what an origin publishes.
+pub(crate) fn origin_proof(conn: &Connection, principal: &str, origin: &str) -> Result<Option<OriginProof>, Fail> {
+    let found = conn
+        .prepare_cached("SELECT document, until FROM origin_proofs WHERE principal = ?1 AND origin = ?2")?
+        .query_row((principal, origin), |row| {
+            let (principal, origin) = (principal.to_owned(), origin.to_owned());
+            Ok(OriginProof { principal, origin, document: row.get(0)?, until: row.get(1)? })
+        })
+        .optional()?;
+    Ok(found)
 }
 
 /// How many deliveries of a principal are not finished, counted no further than `most`.
@@ -266,6 +278,28 @@ impl Tx<'_> {
             self.conn.prepare_cached("UPDATE endpoints SET verify_at = ?2 WHERE n = ?1")?.execute((n, until))?;
         }
         Ok(taken)
+    }
+
+    pub(crate) fn prove_origin(&self, proof: &OriginProof) -> Result<Done, Fail> {
+        let OriginProof { principal, origin, document, until } = proof;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO origin_proofs (principal, origin, document, until) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (principal, origin) DO UPDATE SET document = ?3, until = ?4",
+            )?
+            .execute((principal, origin, document, until))?;
+        Ok(Done::Nothing)
+    }
+
+    /// Forgets up to `limit` of what origins published and what does not count `now`. Answers how many.
+    pub(crate) fn forget_proofs(&self, now: StoreMillis, limit: usize) -> Result<usize, Fail> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "DELETE FROM origin_proofs WHERE (principal, origin) IN (
+                     SELECT principal, origin FROM origin_proofs WHERE until <= ?1 LIMIT ?2)",
+            )?
+            .execute((now, i64::try_from(limit).unwrap_or(i64::MAX)))?)
     }
 
     pub(crate) fn first_line(&self, now: StoreMillis) -> Result<Option<i64>, Fail> {

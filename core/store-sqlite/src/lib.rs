@@ -66,8 +66,8 @@ use tidings_proto::stream::StreamId;
 use tidings_proto::time::{StoreMillis, UnixMillis};
 use tidings_store::{
     AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueAggregate, DueTimer, EndpointRecord, NewDelivery, Page, Publishes, ReadLimits, Store, StoreError,
-    StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
+    Done, DueAggregate, DueTimer, EndpointRecord, NewDelivery, OriginProof, Page, Publishes, ReadLimits, Store,
+    StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject, WorkerId,
 };
 
 use crate::changes::Watch;
@@ -387,11 +387,12 @@ impl Store for SqliteStore {
 
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
-        self.read_with("list deliveries", |conn, _| read::deliveries(conn, subject, state, limit))
+        self.read_with("list deliveries", |conn, _| read::deliveries(conn, principal, subject, state, limit))
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
@@ -412,6 +413,10 @@ impl Store for SqliteStore {
 
     fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
         self.read_with("list endpoints", |conn, core| endpoints::list(conn, core, principal, limit))
+    }
+
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError> {
+        self.read_with("look up what an origin publishes", |conn, _| endpoints::origin_proof(conn, principal, origin))
     }
 
     fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {

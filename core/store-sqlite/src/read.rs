@@ -200,20 +200,29 @@ pub(crate) fn waiting_outlets(conn: &Connection) -> Result<Vec<(String, StoreMil
 
 pub(crate) fn deliveries(
     conn: &Connection,
+    principal: Option<&str>,
     subject: Option<&Subject>,
     state: Option<DeliveryState>,
     limit: u32,
 ) -> Result<Vec<DeliverySummary>, Fail> {
     let state = state.map(DeliveryState::as_str);
-    let found: Result<Vec<_>, _> = match subject.map(subject_columns) {
-        Some(subject) => conn
+    let found: Result<Vec<_>, _> = match (subject.map(subject_columns), principal) {
+        (Some(subject), _) => conn
             .prepare_cached(&format!(
-                "SELECT {SUMMARY} FROM deliveries WHERE subject_kind = ?1 AND subject = ?2 AND state = coalesce(?3, state)
-                 ORDER BY created_at, n LIMIT ?4"
+                "SELECT {SUMMARY} FROM deliveries WHERE subject_kind = ?1 AND subject = ?2
+                     AND state = coalesce(?3, state) AND principal = coalesce(?4, principal)
+                 ORDER BY created_at, n LIMIT ?5"
             ))?
-            .query_map((subject.kind, subject.value, state, limit), rows::summary)?
+            .query_map((subject.kind, subject.value, state, principal, limit), rows::summary)?
             .collect(),
-        None => conn
+        (None, Some(principal)) => conn
+            .prepare_cached(&format!(
+                "SELECT {SUMMARY} FROM deliveries WHERE principal = ?1 AND state = coalesce(?2, state)
+                 ORDER BY created_at, n LIMIT ?3"
+            ))?
+            .query_map((principal, state, limit), rows::summary)?
+            .collect(),
+        (None, None) => conn
             .prepare_cached(&format!(
                 "SELECT {SUMMARY} FROM deliveries WHERE state = coalesce(?1, state) ORDER BY created_at, n LIMIT ?2"
             ))?

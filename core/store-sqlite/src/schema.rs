@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -296,6 +296,20 @@ const V10: &str = "
         error TEXT,                 -- NULL: it was taken
         PRIMARY KEY (delivery, nth)
     ) WITHOUT ROWID, STRICT;
+";
+
+/// What origins publish about where they take webhooks, and deliveries by principal.
+const V11: &str = "
+    CREATE TABLE origin_proofs (
+        principal TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        document TEXT NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (principal, origin)
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX origin_proofs_until ON origin_proofs (until);
+
+    CREATE INDEX deliveries_whose ON deliveries (principal, created_at);
 ";
 
 /// What stands in a database file.

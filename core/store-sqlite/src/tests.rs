@@ -54,7 +54,7 @@ fn in_a_forked_child_nothing_is_done_and_nothing_is_closed() {
     told(store.lost_calls(NOW, 1).map(drop));
     told(store.due_timers(NOW, 1).map(drop));
     told(store.next_due().map(drop));
-    told(store.deliveries(None, None, 1).map(drop));
+    told(store.deliveries(None, None, None, 1).map(drop));
     told(store.changes().map(drop));
     told(store.timeline(&Boot { id: "b".to_owned(), now_ms: 0 }, NOW).map(drop));
     told(store.close());

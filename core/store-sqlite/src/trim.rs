@@ -287,6 +287,7 @@ impl Tx<'_> {
             work.left -= 1;
         }
         work.left -= self.forget_endpoints(latest, work.left)?.min(work.left);
+        work.left -= self.forget_proofs(now, work.left)?.min(work.left);
         work.left -= self.forget_groups(now, work.left)?;
         let old: Vec<WorkerId> = {
             let mut old =

@@ -335,6 +335,7 @@ impl Tx<'_> {
             Op::Settle(settle) => self.settle(settle),
             Op::Purge(purge) => self.purge(purge),
             Op::Endpoint(news) => self.endpoint(news).map(|()| Done::Nothing),
+            Op::ProveOrigin(proof) => self.prove_origin(proof),
             Op::TakeUnverified { now, until, limit } => self.take_unverified(*now, *until, *limit).map(Done::Verify),
             Op::SetTimer { call, kind, due } => self.set_timer(*call, *kind, *due),
             Op::FireTimer { call, kind, due, next } => self.fire_timer(*call, *kind, *due, *next),
@@ -355,6 +356,7 @@ fn can_be_refused(op: &Op) -> bool {
         Op::Lease(_)
             | Op::LeaseOutlet { .. }
             | Op::Endpoint(_)
+            | Op::ProveOrigin(_)
             | Op::Purge(_)
             | Op::TakeUnverified { .. }
             | Op::Offer { .. }

@@ -220,7 +220,7 @@ fn a_sealed_value_moved_to_another_row_does_not_open() {
     assert!(store.call(call_id(2)).unwrap().is_some());
     let ids: Vec<_> = leased(&store, W1, NOW, FAR).into_iter().map(|delivery| delivery.new.id).collect();
     assert_eq!(ids, [delivery_id(3)], "damaged ones do not stand in the way");
-    let dead = store.deliveries(None, Some(tidings_store::DeliveryState::Dead), 10).unwrap();
+    let dead = store.deliveries(None, None, Some(tidings_store::DeliveryState::Dead), 10).unwrap();
     assert_eq!(dead.len(), 2);
     assert!(dead.iter().all(|delivery| delivery.last_error.as_deref() == Some("unreadable")));
     let lost: Vec<_> = store.lost_calls(NOW, 10).unwrap().into_iter().map(|call| call.id).collect();

@@ -210,7 +210,7 @@ fn groups_survive_a_kill_whole() {
         for other in [2, 3] {
             assert_eq!(payloads(&store, stream_id(other)), a, "of one group all or nothing");
         }
-        let deliveries = store.deliveries(None, Some(DeliveryState::Pending), 1_000_000).unwrap();
+        let deliveries = store.deliveries(None, None, Some(DeliveryState::Pending), 1_000_000).unwrap();
         assert_eq!(deliveries.len(), a.len(), "a delivery exists if and only if its event does");
         done(&store, [shared("a", 1, &["after"])]);
         drop(store);
@@ -366,7 +366,7 @@ fn sizes(db: &Path) {
         answer.expect("it works again");
     }
     assert_eq!(there(&store), 3 + 2 * held);
-    assert_eq!(store.deliveries(None, None, 1_000).unwrap().len() as u32, 2 * held + 2);
+    assert_eq!(store.deliveries(None, None, None, 1_000).unwrap().len() as u32, 2 * held + 2);
     store.close().unwrap();
     say("recovered");
 }

@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::publish::Publish;
 use crate::record::{
     AggregateId, CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, EndpointOwner, EndpointRecord,
-    GroupKey, NewAggregate, NewDelivery, StreamKey, TaskTerms, TimerKind, WorkerId,
+    GroupKey, NewAggregate, NewDelivery, OriginProof, StreamKey, TaskTerms, TimerKind, WorkerId,
 };
 
 /// What a commit survives once it is done.
@@ -157,6 +157,9 @@ pub enum Op {
         /// At most so many.
         limit: u32,
     },
+    /// Keeps what an origin published; what was kept of it for that principal goes. Forgotten by
+    /// [`Trim`](Self::Trim) once it does not count any more. Never refused. Answers `Done::Nothing`.
+    ProveOrigin(Box<OriginProof>),
     /// Sets a timer of a call; one of each kind, the last one set counts. Refused: `Unknown`, `Ended`. Answers `Done::Nothing`.
     SetTimer {
         /// The call.

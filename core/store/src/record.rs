@@ -253,6 +253,20 @@ pub struct EndpointRecord {
     pub standing: Standing,
 }
 
+/// What an origin publishes about where it takes webhooks, as it was found on behalf of one principal. It proves every
+/// endpoint of that principal that it names, as long as it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginProof {
+    /// On whose behalf it was asked for: it serves nobody else.
+    pub principal: String,
+    /// Scheme, host and port.
+    pub origin: String,
+    /// What is kept of the document, as JSON text (`tidings_proto::webhook::Receivers`).
+    pub document: String,
+    /// It counts until this.
+    pub until: StoreMillis,
+}
+
 /// An attempt that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::publish::Publishes;
 use crate::record::{
     AttemptRecord, CallId, CallRecord, DeliveryId, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord,
-    NewDelivery, StreamInfo, StreamKey, Subject, TimerKind,
+    NewDelivery, OriginProof, StreamInfo, StreamKey, Subject, TimerKind,
 };
 
 /// The host's boot, as the caller read it.
@@ -130,9 +130,10 @@ pub trait Store: Send + Sync + 'static {
     /// them is due.
     fn waiting_outlets(&self) -> Result<Vec<(String, StoreMillis)>, StoreError>;
 
-    /// Deliveries about a subject, or all; in any state, or in one; oldest first.
+    /// Deliveries of a principal, about a subject, in a state, each only where it is named; oldest first.
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
@@ -153,6 +154,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Endpoints of a principal, or all, in the order in which they came to be.
     fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError>;
+
+    /// What is kept of what an origin publishes, for that principal, whether or not it still counts.
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError>;
 
     /// The earliest moment at which an endpoint has to be verified.
     fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError>;

@@ -10,8 +10,8 @@ use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Page, Publishes, ReadLimits, Store,
-    StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, OriginProof, Page, Publishes, ReadLimits,
+    Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// What all handles share.
@@ -127,6 +127,10 @@ impl Store for Handle {
         self.store()?.endpoints(principal, limit)
     }
 
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError> {
+        self.store()?.origin_proof(principal, origin)
+    }
+
     fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
         self.store()?.next_verification()
     }
@@ -137,11 +141,12 @@ impl Store for Handle {
 
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
-        self.store()?.deliveries(subject, state, limit)
+        self.store()?.deliveries(principal, subject, state, limit)
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {

@@ -169,6 +169,7 @@ export class Stage {
     const asked = {};
     if (given.call !== undefined) asked.callId = this.#calls.get(given.call).id;
     if (given.state !== undefined) asked.state = given.state;
+    if (given.principal !== undefined) asked.principal = given.principal;
     const deliveries = this.#open.deliveries(asked).map(({ route, trigger, state, attempts, lastError, eventId }) => ({
       route,
       trigger,

@@ -243,7 +243,7 @@ class Stage:
                     "lastError": delivery.last_error,
                     "eventId": delivery.event_id,
                 }
-                for delivery in self.open_hub.deliveries(call, given.get("state"))
+                for delivery in self.open_hub.deliveries(call, given.get("state"), principal=given.get("principal"))
             ]
         }
 

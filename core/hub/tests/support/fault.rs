@@ -7,8 +7,8 @@ use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
     AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueAggregate, DueTimer, Durability, EndpointRecord, MemoryStore, NewDelivery, Op, Page, Publishes,
-    ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    Done, DueAggregate, DueTimer, Durability, EndpointRecord, MemoryStore, NewDelivery, Op, OriginProof, Page,
+    Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 use super::{HANG, TestClock};
@@ -168,7 +168,7 @@ impl FaultStore {
     /// Waits until there are deliveries, and all of them are in these states, in order of their enqueueing.
     pub fn wait_deliveries(&self, states: &[DeliveryState]) -> Vec<DeliverySummary> {
         self.wait_for(|store| {
-            let deliveries = store.deliveries(None, None, 1_000).expect("deliveries");
+            let deliveries = store.deliveries(None, None, None, 1_000).expect("deliveries");
             let found: Vec<_> = deliveries.iter().map(|delivery| delivery.state).collect();
             (found == states).then_some(deliveries)
         })
@@ -286,11 +286,12 @@ impl Store for FaultStore {
 
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>> {
-        self.inner.deliveries(subject, state, limit)
+        self.inner.deliveries(principal, subject, state, limit)
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes> {
@@ -311,6 +312,10 @@ impl Store for FaultStore {
 
     fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>> {
         self.inner.endpoints(principal, limit)
+    }
+
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>> {
+        self.inner.origin_proof(principal, origin)
     }
 
     fn next_verification(&self) -> Result<Option<i64>> {

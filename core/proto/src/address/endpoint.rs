@@ -152,6 +152,11 @@ impl Endpoint {
         &self.url[Position::BeforeHost..Position::BeforePath]
     }
 
+    /// Scheme, host and port (RFC 6454): `https://a.example`, with the port where it is not the scheme's own.
+    pub fn origin(&self) -> &str {
+        &self.url[..Position::BeforePath]
+    }
+
     /// The whole URL in canonical form: what is stored, and what makes two endpoints the same. May hold tokens: not
     /// for logs, which get `Display`.
     pub fn as_url(&self) -> &str {

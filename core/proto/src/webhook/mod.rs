@@ -18,11 +18,9 @@ mod secret;
 mod sign;
 mod trace;
 mod verify;
+mod well_known;
 
-pub use challenge::{
-    MAX_CHALLENGE_ANSWER_BYTES, MAX_RECEIVER_DOCUMENT_BYTES, challenge_answer, challenge_json, is_below,
-    is_challenge_answer, is_receiver, receiver_document_json, receiver_document_url,
-};
+pub use challenge::{MAX_CHALLENGE_ANSWER_BYTES, challenge_answer, challenge_json, is_challenge_answer};
 pub use headers::{HeaderFault, HeaderPolicy, MAX_HEADER_VALUE_BYTES, MAX_HEADERS, StaticHeaders};
 pub use message_id::{MAX_MESSAGE_ID_BYTES, MessageIdFault, check_message_id};
 pub use receiver::{Incoming, Receiver, Seen};
@@ -30,3 +28,6 @@ pub use secret::{SECRET_BYTES, SECRET_PREFIX, Secret, SecretFault};
 pub use sign::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 pub use trace::{TRACEPARENT_HEADER, is_traceparent};
 pub use verify::{DEFAULT_TOLERANCE_SECS, MAX_SIGNATURE_HEADER_BYTES, Received, VerifyError, verify};
+pub use well_known::{
+    MAX_RECEIVER_DOCUMENT_BYTES, Receivers, is_below, is_receiver, receiver_document_json, receiver_document_url,
+};

@@ -412,12 +412,16 @@ impl Deliveries {
 
     pub(super) fn summaries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Vec<DeliverySummary> {
         let limit = limit as usize;
-        let wanted = |row: &&Row| state.is_none_or(|state| row.state == state);
+        let wanted = |row: &&Row| {
+            state.is_none_or(|state| row.state == state)
+                && principal.is_none_or(|principal| row.new.principal == principal)
+        };
         match subject {
             None => self.rows.values().filter(wanted).take(limit).map(Row::summary).collect(),
             Some(subject) => {

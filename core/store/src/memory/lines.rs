@@ -7,7 +7,7 @@ use tidings_proto::time::StoreMillis;
 
 use crate::commit::EndpointNews;
 use crate::flow::{HostRow, Line};
-use crate::record::{EndpointOwner, EndpointRecord};
+use crate::record::{EndpointOwner, EndpointRecord, OriginProof};
 
 #[derive(Default)]
 pub(super) struct Lines {
@@ -20,6 +20,8 @@ pub(super) struct Lines {
     order: BTreeMap<u64, EndpointKey>,
     hosts: HashMap<String, HostRow>,
     shares: HashMap<(String, String), i64>,
+    /// What origins published, by principal and origin.
+    proofs: HashMap<(String, String), OriginProof>,
     next: u64,
 }
 
@@ -39,6 +41,7 @@ pub(super) enum Undo {
     Row(EndpointKey, Option<Box<Row>>),
     Host(String, Option<HostRow>),
     Share((String, String), Option<i64>),
+    Proof((String, String), Option<Box<OriginProof>>),
 }
 
 impl From<Undo> for super::Undo {
@@ -82,6 +85,7 @@ impl Lines {
             Undo::Row(key, before) => drop(self.put(key, before.map(|row| *row))),
             Undo::Host(host, before) => restore(&mut self.hosts, host, before),
             Undo::Share(key, before) => restore(&mut self.shares, key, before),
+            Undo::Proof(key, before) => restore(&mut self.proofs, key, before.map(|proof| *proof)),
         }
     }
 
@@ -187,6 +191,26 @@ impl Lines {
         let key = (host.to_owned(), principal.to_owned());
         let before = self.shares.insert(key.clone(), tag);
         undo.push(Undo::Share(key, before).into());
+    }
+
+    pub(super) fn prove_origin(&mut self, proof: &OriginProof, undo: &mut Vec<super::Undo>) {
+        let key = (proof.principal.clone(), proof.origin.clone());
+        let before = self.proofs.insert(key.clone(), proof.clone());
+        undo.push(Undo::Proof(key, before.map(Box::new)).into());
+    }
+
+    pub(super) fn origin_proof(&self, principal: &str, origin: &str) -> Option<OriginProof> {
+        self.proofs.get(&(principal.to_owned(), origin.to_owned())).cloned()
+    }
+
+    /// Forgets up to `limit` of what origins published and what does not count `now`.
+    pub(super) fn forget_proofs(&mut self, now: StoreMillis, limit: usize, undo: &mut Vec<super::Undo>) {
+        let old = self.proofs.iter().filter(|(_, proof)| proof.until <= now).take(limit);
+        let keys: Vec<_> = old.map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            let before = self.proofs.remove(&key).map(Box::new);
+            undo.push(Undo::Proof(key, before).into());
+        }
     }
 
     pub(super) fn next_due(&self) -> Option<StoreMillis> {

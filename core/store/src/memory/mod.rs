@@ -28,7 +28,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::publish::Publishes;
 use crate::record::{
     AttemptRecord, CallId, CallRecord, DeliveryId, DeliveryState, DeliverySummary, DueAggregate, EndpointRecord,
-    NewDelivery, StreamInfo, StreamKey, Subject,
+    NewDelivery, OriginProof, StreamInfo, StreamKey, Subject,
 };
 use crate::store::{Boot, Changes, DueTimer, Page, ReadLimits, Store};
 
@@ -164,6 +164,10 @@ impl State {
                 self.clock.saw(*now);
                 Ok(Done::Verify(self.deliveries.lines.take_unverified(*now, *until, *limit, undo)))
             }
+            Op::ProveOrigin(proof) => {
+                self.deliveries.lines.prove_origin(proof, undo);
+                Ok(Done::Nothing)
+            }
             Op::Heartbeat { worker, until } => {
                 self.workers.heartbeat(*worker, *until, undo);
                 Ok(Done::Nothing)
@@ -291,11 +295,12 @@ impl Store for MemoryStore {
 
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
-        Ok(self.open()?.deliveries.summaries(subject, state, limit))
+        Ok(self.open()?.deliveries.summaries(principal, subject, state, limit))
     }
 
     fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
@@ -316,6 +321,10 @@ impl Store for MemoryStore {
 
     fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
         Ok(self.open()?.deliveries.endpoints(principal, limit))
+    }
+
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError> {
+        Ok(self.open()?.deliveries.lines.origin_proof(principal, origin))
     }
 
     fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {

@@ -50,6 +50,7 @@ impl State {
         let groups = &self.groups;
         let calls = self.calls.forget(by, FORGOTTEN, |call| groups.needs(call), undo);
         let deliveries = self.deliveries.forget(by, FORGOTTEN, undo);
+        self.deliveries.lines.forget_proofs(now, FORGOTTEN, undo);
         self.workers.forget(by, undo);
         let more = self.sweep.after.is_some() || all_more || calls == FORGOTTEN || deliveries == FORGOTTEN;
         Done::Trimmed { events, more }

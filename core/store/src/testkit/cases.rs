@@ -90,6 +90,7 @@ macro_rules! __store_cases {
                 deliveries::final_states_stay
                 deliveries::giving_up_a_route_and_trying_the_next_is_one
                 deliveries::deliveries_are_listed_by_subject_and_state
+                deliveries::deliveries_are_listed_by_principal
                 deliveries::attempts_are_recorded_in_order
                 deliveries::a_finished_delivery_keeps_what_was_enqueued
                 deliveries::a_purge_takes_what_is_finished_and_asked_for
@@ -111,6 +112,9 @@ macro_rules! __store_cases {
                 endpoints::deliveries_of_a_key_go_out_one_after_the_other
                 endpoints::unfinished_deliveries_of_a_principal_are_counted
                 endpoints::endpoints_that_nobody_names_are_forgotten
+                proofs::what_an_origin_publishes_is_kept_for_each_principal
+                proofs::what_does_not_count_any_more_is_forgotten
+                proofs::a_refused_commit_keeps_what_was_published_before
                 reading::a_read_stops_after_so_many_events
                 reading::a_read_stops_after_so_many_bytes
                 reading::a_read_begins_in_the_chunk_that_holds_its_first_event
@@ -170,6 +174,7 @@ macro_rules! __store_cases {
             durable {
                 durable::everything_is_there_after_a_close
                 endpoints::standings_are_there_after_a_close
+                proofs::what_was_published_is_there_after_a_close
                 durable::everything_is_there_without_a_close
                 durable::numbers_go_on_where_they_were
                 durable::keys_are_there_after_a_close

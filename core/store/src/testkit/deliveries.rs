@@ -253,7 +253,7 @@ pub(super) fn deliveries_are_listed_by_subject_and_state(store: &dyn Store) {
         }
     }
     let list = |subject: Option<&Subject>, state, limit| -> Vec<u8> {
-        store.deliveries(subject, state, limit).expect("reads").iter().map(|delivery| delivery.id.0[0]).collect()
+        store.deliveries(None, subject, state, limit).expect("reads").iter().map(|delivery| delivery.id.0[0]).collect()
     };
     assert_eq!(list(None, None, ALL), [1, 2, 3, 4, 5, 6]);
     assert_eq!(list(None, None, 2), [1, 2]);
@@ -265,6 +265,30 @@ pub(super) fn deliveries_are_listed_by_subject_and_state(store: &dyn Store) {
     assert_eq!(list(Some(&call), Some(DeliveryState::Pending), 1), [1]);
     assert_eq!(list(Some(&Subject::Call(call_id(9))), None, ALL), [0; 0]);
     assert_eq!(list(None, Some(DeliveryState::Expired), ALL), [0; 0]);
+}
+
+pub(super) fn deliveries_are_listed_by_principal(store: &dyn Store) {
+    for (n, principal) in [(1, "p"), (2, "q"), (3, "p"), (4, "P"), (5, "p")] {
+        let subject = Subject::Call(call_id(n % 2));
+        let new = NewDelivery { principal: principal.to_owned(), subject, ..new_delivery(n, NOW + i64::from(n)) };
+        done(store, [Op::Enqueue(Box::new(new))]);
+    }
+    let leased = lease_one(store, W1, NOW + 1, FAR);
+    done(store, [settle_op(settle(&leased, DeliveryState::Delivered, NOW + 1))]);
+    let list = |principal, subject: Option<&Subject>, state, limit| -> Vec<u8> {
+        let found = store.deliveries(principal, subject, state, limit).expect("reads");
+        found.iter().map(|delivery| delivery.id.0[0]).collect()
+    };
+    let (odd, even) = (Subject::Call(call_id(1)), Subject::Call(call_id(0)));
+    assert_eq!(list(None, None, None, ALL), [1, 2, 3, 4, 5]);
+    assert_eq!(list(Some("p"), None, None, ALL), [1, 3, 5], "finished or not");
+    assert_eq!(list(Some("p"), None, None, 2), [1, 3]);
+    assert_eq!(list(Some("q"), None, None, ALL), [2]);
+    assert_eq!(list(Some("p"), Some(&odd), None, ALL), [1, 3, 5]);
+    assert_eq!(list(Some("p"), Some(&even), None, ALL), [0; 0], "a call of somebody else");
+    assert_eq!(list(Some("p"), None, Some(DeliveryState::Pending), ALL), [3, 5]);
+    assert_eq!(list(Some("p"), Some(&odd), Some(DeliveryState::Delivered), ALL), [1]);
+    assert_eq!((list(Some(""), None, None, ALL), list(Some("nobody"), None, None, ALL)), (vec![], vec![]));
 }
 
 pub(super) fn attempts_are_recorded_in_order(store: &dyn Store) {

@@ -355,7 +355,7 @@ pub(super) fn info(store: &dyn Store, key: &StreamKey) -> StreamInfo {
 
 #[track_caller]
 pub(super) fn summaries(store: &dyn Store) -> Vec<DeliverySummary> {
-    store.deliveries(None, None, ALL).expect("reads")
+    store.deliveries(None, None, None, ALL).expect("reads")
 }
 
 type Seen = (StreamInfo, Vec<Slot>, Vec<Option<u64>>);

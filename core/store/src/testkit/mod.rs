@@ -44,6 +44,7 @@ mod handles;
 mod keys;
 mod model;
 mod outlets;
+mod proofs;
 mod property;
 mod publishes;
 mod reading;

@@ -296,7 +296,7 @@ impl Model {
                 Ok(Done::Nothing)
             }
             // Endpoints have cases of their own.
-            Op::Endpoint(_) => Ok(Done::Nothing),
+            Op::Endpoint(_) | Op::ProveOrigin(_) => Ok(Done::Nothing),
             Op::TakeUnverified { .. } => Ok(Done::Verify(Vec::new())),
             Op::Purge(_) => Ok(Done::Purged(0)),
             // Done to its end, so that there is never more to do.

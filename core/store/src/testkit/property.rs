@@ -173,7 +173,8 @@ impl Player<'_> {
             let all = self.model.deliveries.iter().map(super::model::Row::summary);
             all.filter(|summary| wanted(summary)).collect()
         };
-        let deliveries = |subject: Option<&Subject>, state| self.store.deliveries(subject, state, ALL).expect("reads");
+        let deliveries =
+            |subject: Option<&Subject>, state| self.store.deliveries(None, subject, state, ALL).expect("reads");
         prop_assert_eq!(deliveries(None, None), list(&|_| true), "all deliveries");
         for state in DeliveryState::ALL {
             prop_assert_eq!(deliveries(None, Some(state)), list(&|one| one.state == state), "{:?}", state);

@@ -154,6 +154,6 @@ pub(super) fn a_closed_store_says_so(make: Make<'_>) {
     assert_eq!(kind(store.lost_calls(NOW, 1)), closed);
     assert_eq!(kind(store.due_timers(NOW, 1)), closed);
     assert_eq!(kind(store.next_due()), closed);
-    assert_eq!(kind(store.deliveries(None, None, 1)), closed);
+    assert_eq!(kind(store.deliveries(None, None, None, 1)), closed);
     assert_eq!(kind(store.changes()), closed);
 }

@@ -10,8 +10,8 @@ use tidings_proto::time::StoreMillis;
 use tidings_store::testkit::Harness;
 use tidings_store::{
     AttemptRecord, Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState,
-    DeliverySummary, Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Op, Page, Publishes,
-    ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
+    DeliverySummary, Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Op, OriginProof, Page,
+    Publishes, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
 };
 
 /// What is broken.
@@ -325,6 +325,10 @@ impl Store for Broken {
         self.inner.endpoints(principal, limit)
     }
 
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError> {
+        self.inner.origin_proof(principal, origin)
+    }
+
     fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
         self.inner.next_verification()
     }
@@ -335,11 +339,12 @@ impl Store for Broken {
 
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
-        self.inner.deliveries(subject, state, limit)
+        self.inner.deliveries(principal, subject, state, limit)
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {

@@ -104,7 +104,7 @@ fn look(store: &SqliteStore, only_the_log: bool) {
     if let Ok(Some(call)) = call {
         assert!(!only_the_log || call.config.0 == SECRET, "another config");
     }
-    let _ = store.deliveries(None, None, 100).inspect_err(told);
+    let _ = store.deliveries(None, None, None, 100).inspect_err(told);
     let _ = store.stored_delivery(DeliveryId([4; 16])).inspect_err(told);
     let _ = store.endpoints(None, 100).inspect_err(told);
     let _ = store.lost_calls(NOW, 100).inspect_err(told);

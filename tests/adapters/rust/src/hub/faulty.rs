@@ -6,8 +6,8 @@ use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
     AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Page, Publishes, ReadLimits, Store,
-    StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, OriginProof, Page, Publishes, ReadLimits,
+    Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
 };
 
 /// A memory store behind a medium that may fail.
@@ -88,11 +88,12 @@ impl Store for FaultyStore {
 
     fn deliveries(
         &self,
+        principal: Option<&str>,
         subject: Option<&Subject>,
         state: Option<DeliveryState>,
         limit: u32,
     ) -> Result<Vec<DeliverySummary>, StoreError> {
-        self.inner.deliveries(subject, state, limit)
+        self.inner.deliveries(principal, subject, state, limit)
     }
 
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
@@ -113,6 +114,10 @@ impl Store for FaultyStore {
 
     fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
         self.inner.endpoints(principal, limit)
+    }
+
+    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError> {
+        self.inner.origin_proof(principal, origin)
     }
 
     fn next_verification(&self) -> Result<Option<i64>, StoreError> {

@@ -356,7 +356,8 @@ impl Stage {
     fn deliveries(&mut self, given: Given<'_>) -> Done {
         let subject = if given.has("call") { Some(Subject::Call(self.call(given)?.id())) } else { None };
         let state = given.maybe_text("state")?.and_then(DeliveryState::from_text);
-        let deliveries = self.hub()?.deliveries(subject.as_ref(), state, 100)?;
+        let principal = given.maybe_text("principal")?;
+        let deliveries = self.hub()?.deliveries(principal, subject.as_ref(), state, 100)?;
         let told = deliveries.iter().map(|delivery| {
             json!({
                 "route": delivery.route_id, "trigger": delivery.trigger, "state": delivery.state.as_str(),
