@@ -16,6 +16,7 @@ use std::io::{BufRead, Write};
 use tidings::proto::address::{Network, Policy};
 use tidings::proto::delivery::DeliveryState;
 use tidings::proto::id::RequestId;
+use tidings::store::TaskTerms;
 use tidings::{BeginCall, Call, Hub, Options};
 
 #[path = "waiting.rs"]
@@ -57,7 +58,7 @@ fn main() -> Result<(), Failure> {
         ("hold", []) => {
             let call = begin(&hub, &config(endpoint, ENDS, ""), 0)?;
             call.emit("com.example.step", b"0")?;
-            answer(&hub)?;
+            answer(&hub, true)?;
             drop(call);
             return Ok(());
         }
@@ -76,9 +77,17 @@ fn main() -> Result<(), Failure> {
             for number in first..first + count {
                 // Of each endpoint three keys, and its own principal.
                 let (to, key) = (number % endpoints, number / endpoints % 3);
-                let keyed = format!(r#""fifoKey":"{key}","secret""#);
-                let config = config(&format!("{endpoint}/{to}"), ENDS, "").replace(r#""secret""#, &keyed);
-                let call = begin_as(&hub, &config, number, &format!("p{to}"))?;
+                let url = format!("{endpoint}/{to}");
+                let routes = match number % 20 {
+                    3 => route("short", &format!("{url}?short"), ""),
+                    7 => route("dead", &format!("{url}?dead"), ""),
+                    13 => [route("first", &format!("{url}?dead"), ""), route("second", &format!("{url}?second"), "")]
+                        .join(","),
+                    _ => route("main", &url, &format!(r#""fifoKey":"{key}","#)),
+                };
+                // One that has no time may end before it is tried.
+                let task = (number % 20 == 3).then_some(TaskTerms { ttl_ms: 1, bound: true });
+                let call = begin_as(&hub, &format!(r#"{{"routes":[{routes}]}}"#), number, &format!("p{to}"), task)?;
                 wait(call.complete(format!(r#"{{"n":{number}}}"#).as_bytes()))?;
                 say(&format!("ended {number}"));
             }
@@ -86,23 +95,29 @@ fn main() -> Result<(), Failure> {
         ("recover" | "storm-over", []) => {}
         _ => return Err("see the source".into()),
     }
-    answer(&hub)
+    answer(&hub, mode != "storm-over")
 }
 
 /// Every outcome.
 const ENDS: &str = r#""completed","failed","timeout","cancelled""#;
 
 fn config(endpoint: &str, triggers: &str, more: &str) -> String {
+    let route = route("main", endpoint, "").replace(ENDS, triggers);
+    format!(r#"{{{more}"routes":[{route}]}}"#)
+}
+
+/// One route for every outcome.
+fn route(id: &str, endpoint: &str, more: &str) -> String {
     format!(
-        r#"{{{more}"routes":[{{"id":"main","type":"webhook","endpoint":"{endpoint}","secret":"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","triggers":[{triggers}]}}]}}"#
+        r#"{{"id":"{id}","type":"webhook","endpoint":"{endpoint}",{more}"secret":"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","triggers":[{ENDS}]}}"#
     )
 }
 
 fn begin(hub: &Hub, config: &str, number: i64) -> Result<Call, Failure> {
-    begin_as(hub, config, number, "tester")
+    begin_as(hub, config, number, "tester", None)
 }
 
-fn begin_as(hub: &Hub, config: &str, number: i64, principal: &str) -> Result<Call, Failure> {
+fn begin_as(hub: &Hub, config: &str, number: i64, principal: &str, task: Option<TaskTerms>) -> Result<Call, Failure> {
     let call = wait(hub.begin_call(BeginCall {
         config: Some(config.as_bytes()),
         route_types: &["webhook"],
@@ -113,20 +128,24 @@ fn begin_as(hub: &Hub, config: &str, number: i64, principal: &str) -> Result<Cal
         request_id: &RequestId::from(number),
         tool: "kill_me",
         timeout: None,
-        task: None,
+        task,
     }))?;
     say(&format!("accepted {}", call.id()));
     Ok(call)
 }
 
-/// Answers the test's questions until it closes stdin.
-fn answer(hub: &Hub) -> Result<(), Failure> {
+/// Answers the test's questions until it closes stdin. Where nothing is to die, dead ones count as open.
+fn answer(hub: &Hub, and_dead: bool) -> Result<(), Failure> {
     say("ready");
     for line in std::io::stdin().lock().lines() {
         line?;
-        let open = hub.deliveries(None, None, u32::MAX)?.into_iter().filter(|d| !d.state.is_final()).count();
-        let dead = hub.deliveries(None, Some(DeliveryState::Dead), u32::MAX)?.len();
-        say(&format!("open {}", open + dead));
+        let mut open = 0;
+        for state in DeliveryState::ALL {
+            if !state.is_final() || (and_dead && state == DeliveryState::Dead) {
+                open += hub.deliveries(None, None, Some(state), u32::MAX)?.len();
+            }
+        }
+        say(&format!("open {open}"));
     }
     Ok(())
 }
