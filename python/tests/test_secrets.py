@@ -80,6 +80,8 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
             await anyio.sleep(0.01)
     shown += [call, ended, ended.undelivered, call.acknowledgement(), stream, writer]
     shown += hub.deliveries(call.id)
+    shown += [hub.attempts(delivery.id) for delivery in hub.deliveries(call.id)]
+    shown += [*hub.deliveries(principal="p"), *hub.endpoints("p"), hub.stats(), hub.prometheus()]
     shown.append(hub.task(call.id, principal="p"))
     page = await stream.read()
     shown += [page, *page.events, *(event.payload for event in page.events)]

@@ -30,7 +30,7 @@ fn stored(store: &FaultStore, nth: usize) -> Vec<u8> {
 /// Waits until the only delivery has been settled so often, and answers how it stands.
 fn settled(store: &FaultStore, times: usize) -> DeliverySummary {
     store.wait_for(|inner| {
-        let [delivery] = &inner.deliveries(None, None, 10).expect("deliveries")[..] else { return None };
+        let [delivery] = &inner.deliveries(None, None, None, 10).expect("deliveries")[..] else { return None };
         (delivery.state != Leased && delivery.attempts as usize >= times).then(|| delivery.clone())
     })
 }
@@ -229,7 +229,7 @@ fn the_next_route_takes_over() {
 fn run_due(store: &FaultStore, clock: &TestClock, done: impl Fn(&[DeliverySummary]) -> bool) -> Vec<DeliverySummary> {
     loop {
         let deliveries = store.wait_for(|inner| {
-            let deliveries = inner.deliveries(None, None, 100).expect("deliveries");
+            let deliveries = inner.deliveries(None, None, None, 100).expect("deliveries");
             let busy = deliveries.iter().any(|delivery| matches!(delivery.state, Leased | Pending));
             (!busy && !deliveries.is_empty()).then_some(deliveries)
         });
@@ -323,7 +323,7 @@ fn two_processes_never_send_the_same_attempt() {
     ids.dedup();
     assert_eq!(ids.len(), CALLS);
     assert_eq!(receiver.requests().len(), CALLS);
-    let deliveries = one.inner().deliveries(None, None, 1_000).expect("deliveries");
+    let deliveries = one.inner().deliveries(None, None, None, 1_000).expect("deliveries");
     assert!(deliveries.iter().all(|delivery| (delivery.state, delivery.attempts) == (Delivered, 1)), "{deliveries:?}");
 }
 
@@ -425,23 +425,26 @@ fn closing_during_an_attempt() {
     assert_eq!(requests[0].header("webhook-id"), requests[1].header("webhook-id"));
 }
 
-/// Ten endpoints that hang, on the host of ten good ones and on another, hold up nobody: however much waits for them, each
+/// Ten endpoints that hang on the host of ten good ones, and ten on another, hold up nobody: however much waits for them, each
 /// gets one attempt at a time before it took anything, and all together no more than half of the slots. Field case B67.
 #[test]
 fn b67_ten_hanging_endpoints_beside_ten_good_ones() {
     let store = FaultStore::new();
     let (hangs, good) = (Receiver::scripted(vec![Reply::Hang]), Receiver::ok());
+    let elsewhere = Receiver::start_at("127.0.0.2", |_, _| Reply::Hang);
     let mut options = local();
-    options.concurrency = 24;
+    options.concurrency = 44;
     options.attempt_timeout = HANG;
     let hub = over(&store, options);
     let to = |receiver: &Receiver, n: usize| config(&format!("{}&to={n}", receiver.endpoint), &["completed"]);
     for n in 0..10 {
-        for _ in 0..5 {
+        for _ in 0..3 {
             fire(&hub, &to(&hangs, n));
+            fire(&hub, &to(&elsewhere, n));
         }
     }
     hangs.wait_for(10);
+    elsewhere.wait_for(10);
     for round in 0..20 {
         for n in 0..10 {
             fire(&hub, &to(&good, n));
@@ -449,9 +452,10 @@ fn b67_ten_hanging_endpoints_beside_ten_good_ones() {
         // Each round comes through before the next: nothing of it waits for one that hangs.
         good.wait_for((round + 1) * 10);
     }
-    assert_eq!(hangs.connections(), 10, "one each, while the good ones were served");
+    let held = (hangs.connections(), elsewhere.connections());
+    assert_eq!(held, (10, 10), "one each, while the good ones were served");
     let delivered = store.wait_for(|inner| {
-        let all = inner.deliveries(None, Some(Delivered), 1_000).expect("reads").len();
+        let all = inner.deliveries(None, None, Some(Delivered), 1_000).expect("reads").len();
         (all == 200).then_some(all)
     });
     assert_eq!(delivered, 200);
@@ -484,6 +488,12 @@ fn an_address_that_is_denied_by_now() {
     let strict = over(&store, Options::default());
     let delivery = settled(&store, 2);
     assert_eq!((delivery.state, delivery.last_error.as_deref()), (Retrying, Some("denied")));
+    let shown = strict.deliveries(Some("tester"), None, None, 1).expect("reads").remove(0);
+    assert_eq!(
+        shown.last_error.as_deref(),
+        Some("connection_refused"),
+        "a client cannot tell it from one that refuses"
+    );
     assert!(strict.close(HANG));
     assert_eq!(receiver.connections(), 1);
 }
@@ -516,13 +526,13 @@ fn what_an_operator_sees() {
     wait(call.cancel(None)).expect("ended");
     store.wait_deliveries(&[Delivered, Delivered]);
     let subject = tidings::store::Subject::Call(call.id());
-    let mine = hub.deliveries(Some(&subject), None, 10).expect("deliveries");
+    let mine = hub.deliveries(None, Some(&subject), None, 10).expect("deliveries");
     assert_eq!(mine.len(), 1);
     assert_eq!(
         (mine[0].trigger.as_str(), mine[0].principal.as_str(), mine[0].route_id.as_str()),
         ("cancelled", "tester", "main")
     );
-    assert_eq!(hub.deliveries(None, Some(Delivered), 1).expect("deliveries").len(), 1);
-    assert_eq!(hub.deliveries(None, Some(Dead), 10).expect("deliveries").len(), 0);
+    assert_eq!(hub.deliveries(None, None, Some(Delivered), 1).expect("deliveries").len(), 1);
+    assert_eq!(hub.deliveries(None, None, Some(Dead), 10).expect("deliveries").len(), 0);
     assert!(!format!("{mine:?}").contains("whsec_") && !format!("{mine:?}").contains("127.0.0.1"));
 }

@@ -280,7 +280,55 @@ pub(super) fn resolving(
 pub(super) const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(93, 184, 215, 14));
 
-/// Literal and named addresses that are denied: no packet leaves.
+/// The three requests that are made of an endpoint: a delivery, a challenge, and the look at what its origin publishes.
+fn each_request(endpoint: &str) -> [(&'static str, Attempt); 3] {
+    let delivery = Attempt { keep_for: Some(EndpointKey([1; 32])), ..attempt(endpoint) };
+    let challenge = Attempt { keep: 4 << 10, ..attempt(endpoint) };
+    let well_known = Attempt { headers: Vec::new(), body: None, keep: 64 << 10, ..attempt(endpoint) };
+    [("delivery", delivery), ("challenge", challenge), ("well-known", well_known)]
+}
+
+/// This machine, private networks and metadata services, in every way that a URL can write them.
+const DENIED_HOSTS: [&str; 32] = [
+    "127.0.0.1",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.1",
+    "0X7F.0.0.0x1",
+    "017700000001",
+    "0177.0.0.1",
+    "127.0.0.01",
+    "%31%32%37.0.0.1",
+    "127.0.0.1.",
+    "0.0.0.0",
+    "0",
+    "10.0.0.5",
+    "172.16.0.1",
+    "192.168.1.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "0xa9fea9fe",
+    "[::1]",
+    "[::]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[::7f00:1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::7f00:1]",
+    "[2002:7f00:1::]",
+    "[2001:0:7f00:1::]",
+    "[fd00:ec2::254]",
+    "[fe80::1]",
+    "user@127.0.0.1",
+    "127.0.0.1:1@127.0.0.1",
+];
+
+/// Names that lead to them by what they are.
+const DENIED_NAMES: [&str; 6] =
+    ["localhost", "LOCALHOST", "localhost.", "a.localhost", "metadata.google.internal", "l\u{24de}calhost"];
+
+/// Literal addresses in every encoding, and names that need no lookup: no packet leaves.
 #[test]
 fn denied_addresses_are_never_connected_to() {
     run(async {
@@ -288,30 +336,82 @@ fn denied_addresses_are_never_connected_to() {
         let port = address.rsplit(':').next().unwrap().to_owned();
         // `http` and the port are allowed, so that nothing but the address is in the way.
         let policy = Policy { allow_http: true, allow_ports: vec![port.parse().unwrap()], ..Policy::default() };
-        for host in [
-            "127.0.0.1",
-            "[::ffff:127.0.0.1]",
-            "2130706433",
-            "0x7f.1",
-            "[::1]",
-            "0.0.0.0",
-            "169.254.169.254",
-            "localhost",
-        ] {
-            let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(vec![LOCAL])]);
-            let sent = sender.send(attempt(&format!("http://{host}:{port}/"))).await;
-            assert_eq!((sent, lookups.load(Ordering::SeqCst)), (Sent::Failed(Category::Denied), 0), "{host}");
-        }
-        let mapped: IpAddr = "::ffff:127.0.0.1".parse().unwrap();
-        let nat64: IpAddr = "64:ff9b::7f00:1".parse().unwrap();
-        let private: IpAddr = "10.0.0.5".parse().unwrap();
-        for answers in [vec![LOCAL], vec![mapped], vec![nat64], vec![private], vec![PUBLIC, LOCAL], vec![LOCAL, PUBLIC]]
-        {
-            let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(answers.clone())]);
-            let sent = sender.send(attempt(&format!("http://rebind.example:{port}/"))).await;
-            assert_eq!((sent, lookups.load(Ordering::SeqCst)), (Sent::Failed(Category::Denied), 1), "{answers:?}");
+        for host in DENIED_HOSTS.into_iter().chain(DENIED_NAMES) {
+            for (kind, attempt) in each_request(&format!("http://{host}:{port}/")) {
+                let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(vec![LOCAL])]);
+                let sent = sender.send(attempt).await;
+                let looked_up = lookups.load(Ordering::SeqCst);
+                assert_eq!((sent, looked_up), (Sent::Failed(Category::Denied), 0), "{kind}: {host}");
+            }
         }
         assert_eq!(connections.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// What a name resolves to is judged as a whole: one denied answer among good ones is enough.
+#[test]
+fn names_that_resolve_to_denied_addresses_are_never_connected_to() {
+    run(async {
+        let (address, connections) = server(async |_| {}).await;
+        let port = address.rsplit(':').next().unwrap().to_owned();
+        let policy = Policy { allow_http: true, allow_ports: vec![port.parse().unwrap()], ..Policy::default() };
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let denied = [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b:1::7f00:1",
+            "2002:7f00:1::",
+            "2001::7f00:1",
+            "10.0.0.5",
+            "100.64.0.1",
+            "169.254.169.254",
+            "168.63.129.16",
+            "192.168.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "fe80::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "ff02::1",
+        ];
+        let (v4, v6) = (PUBLIC, ip("2606:2800:21f:cb07:6820:80da:af6b:8b2c"));
+        for bad in denied.map(ip) {
+            for answers in [vec![bad], vec![v4, bad], vec![bad, v4], vec![v6, bad], vec![v4, v6, bad]] {
+                for (kind, attempt) in each_request(&format!("http://rebind.example:{port}/")) {
+                    let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(answers.clone())]);
+                    let sent = sender.send(attempt).await;
+                    let looked_up = lookups.load(Ordering::SeqCst);
+                    assert_eq!((sent, looked_up), (Sent::Failed(Category::Denied), 1), "{kind}: {answers:?}");
+                }
+            }
+        }
+        assert_eq!(connections.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// A connection that is never established: the queue of the listener is full, and packets to it are dropped.
+#[test]
+fn a_connect_that_leads_nowhere_ends_at_the_limit() {
+    run(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = socket.listen(1).unwrap(); // which nobody accepts from
+        let address = listener.local_addr().unwrap();
+        let mut filling = tokio::task::JoinSet::new();
+        for _ in 0..16 {
+            filling.spawn(TcpStream::connect(address));
+        }
+        // As many as are taken in at all; the others stay on their way.
+        let mut taken = Vec::new();
+        while let Ok(Some(stream)) = timeout(SHORT, filling.join_next()).await {
+            taken.push(stream);
+        }
+        let sent = send(&format!("http://{address}/"), SHORT).await;
+        assert_eq!(sent, Sent::Failed(Category::Timeout));
+        drop((taken, listener));
     });
 }
 

@@ -74,7 +74,12 @@ impl Receiver {
 
     /// One that asks `script` with each request and its number, from 0; the script may take its time.
     pub fn start(script: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::start_at("127.0.0.1", script)
+    }
+
+    /// The same at another address of this machine.
+    pub fn start_at(address: &str, script: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((address, 0)).expect("a port");
         let endpoint = format!("http://{}/hook?a=b", listener.local_addr().expect("its address"));
         let state: Arc<(Mutex<State>, Condvar)> = Arc::default();
         let (kept, script): (_, Arc<Script>) = (Arc::clone(&state), Arc::new(script));
