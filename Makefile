@@ -4,6 +4,8 @@
 PYTHON ?= python3
 export PYTHON
 VENV := .cache/venv/bin
+# Where `make install` puts the C library
+PREFIX ?= /usr/local
 # More arguments for tools/run-tests
 TEST_ARGS ?=
 # and for tests/fuzz
@@ -13,7 +15,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm kills fuzz
+	check-python check-stubs check-purity check-api check-licences storm kills fuzz test-c header install
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +42,9 @@ test-python:  ## Python tests, of the package and in tests/, and of the MCP adap
 test-node:  ## the npm package's tests
 	@$(RUN_TESTS) node-tests
 
+test-c:  ## the C ABI's tests: the header, every export, the examples under sanitizers and valgrind
+	@$(RUN_TESTS) c-header c-tests
+
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance
 
@@ -51,6 +56,12 @@ kills:  ## 1,000 servers killed (-9) at each step of a call's way (10 minutes); 
 
 fuzz:  ## look for inputs that break a promise: make fuzz FUZZ_ARGS="--minutes 1 cursor"; `make test` replays the corpus
 	$(PYTHON) tests/fuzz $(FUZZ_ARGS)
+
+header:  ## writes include/tidings.h from bindings/c, by the pinned cbindgen
+	CARGO_TARGET_DIR=target/header cargo run --quiet --locked --manifest-path tools/header/Cargo.toml
+
+install:  ## the C library, built for release: make install PREFIX=/usr/local
+	@tools/install-c --prefix $(PREFIX)
 
 check-format:  ## formatting of Rust and Python (`make fmt` applies it)
 	@$(RUN_TESTS) rust-format python-format

@@ -82,6 +82,26 @@ pub(crate) fn start_blocking(name: &str, work: impl FnOnce() -> Result<Answer> +
     })
 }
 
+impl Started {
+    /// Waits for the answer in this thread, for hosts without an event loop.
+    ///
+    /// # Errors
+    /// The operation's own.
+    pub fn wait(self) -> Result<Answer> {
+        let pending = match self {
+            Self::Ready(answer) => return answer,
+            Self::Pending(pending) => pending,
+        };
+        loop {
+            pending.bind_thread(std::thread::current());
+            match pending.poll() {
+                Poll::Ready(answer) => return answer,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
 impl Pending {
     /// The host will not wait for it: an operation that others rely on goes on elsewhere.
     pub fn abandon(self) {

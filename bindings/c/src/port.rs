@@ -1,0 +1,431 @@
+//! Ports and answers: how C waits.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tidings_bridge::{self as bridge, Answer, Error, Started, Taken};
+
+use crate::batch::{BATCHES, tidings_batch};
+use crate::call::{CALLS, tidings_call, tidings_outcome};
+use crate::entry::{Result, entry, tidings_result};
+use crate::handle::Table;
+use crate::memory::{Out, write_sized};
+use crate::stream::{WRITERS, tidings_writer};
+use crate::text::{TEXTS, tidings_text};
+
+/// Where operations of one event loop wait. Any thread may use it; one at a time drains it.
+#[allow(non_camel_case_types, reason = "C's names")]
+pub struct tidings_port {
+    _private: [u8; 0],
+}
+
+/// What an operation came to.
+#[allow(non_camel_case_types, reason = "C's names")]
+pub struct tidings_answer {
+    _private: [u8; 0],
+}
+
+/// Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
+/// call Tidings.
+#[allow(non_camel_case_types, reason = "C's names")]
+pub type tidings_wake = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+
+/// Told when user data is needed no longer: once, after the last call that gets it has returned.
+#[allow(non_camel_case_types, reason = "C's names")]
+pub type tidings_drop = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+
+/// It is done, and there is nothing to tell.
+pub const TIDINGS_ANSWER_DONE: i32 = 0;
+/// A number: `tidings_answer_number`. The first event's, for an append; 1 or 0, whether all of it was done.
+pub const TIDINGS_ANSWER_NUMBER: i32 = 1;
+/// Events: `tidings_answer_batch`.
+pub const TIDINGS_ANSWER_BATCH: i32 = 2;
+/// A tail has read everything and its stream is closed, or the tail is closed.
+pub const TIDINGS_ANSWER_END: i32 = 3;
+/// Another thread took what this one waited for: wait again.
+pub const TIDINGS_ANSWER_AGAIN: i32 = 4;
+/// A claimed stream's writer: `tidings_answer_writer`.
+pub const TIDINGS_ANSWER_WRITER: i32 = 5;
+/// An accepted call: `tidings_answer_call`.
+pub const TIDINGS_ANSWER_CALL: i32 = 6;
+/// How a call ended: `tidings_answer_outcome`.
+pub const TIDINGS_ANSWER_OUTCOME: i32 = 7;
+
+static PORTS: Table<Port> = Table::new(2);
+static ANSWERS: Table<Answer> = Table::new(3);
+
+struct Port {
+    port: bridge::Port,
+    /// Tokens that are done and that the last drain had no room for.
+    done: Mutex<VecDeque<u64>>,
+}
+
+/// The user data of a callback, and what tells its owner that it is free.
+struct UserData {
+    data: *mut c_void,
+    wake: unsafe extern "C" fn(*mut c_void),
+    finalize: tidings_drop,
+}
+
+// SAFETY: the header asks that both functions may be called from any thread, and the data is theirs.
+unsafe impl Send for UserData {}
+// SAFETY: as above; nothing here is written.
+unsafe impl Sync for UserData {}
+
+impl UserData {
+    fn wake(&self) {
+        // SAFETY: the caller's function with the caller's data, which it has not been told is free.
+        unsafe { (self.wake)(self.data) }
+    }
+}
+
+impl Drop for UserData {
+    fn drop(&mut self) {
+        if let Some(finalize) = self.finalize {
+            // SAFETY: as in `wake`; whoever calls `wake` holds this, so it is the last call.
+            unsafe { finalize(self.data) }
+        }
+    }
+}
+
+/// A port with a descriptor that is readable when there is something to drain: for poll, epoll, kqueue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_new(port: *mut *mut tidings_port) -> tidings_result {
+    entry("tidings_port_new", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("port", port) }?;
+        give(out, bridge::Port::new()?);
+        Ok(())
+    })
+}
+
+/// A port without a descriptor, which calls `wake(user_data)` when there is something to drain: from any thread, once
+/// until the next drain. `finalize(user_data)` is called once, after the last wake has returned and the port is freed;
+/// it may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_new_with_wake(
+    wake: tidings_wake,
+    user_data: *mut c_void,
+    finalize: tidings_drop,
+    port: *mut *mut tidings_port,
+) -> tidings_result {
+    entry("tidings_port_new_with_wake", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("port", port) }?;
+        let wake = wake.ok_or_else(|| Error::argument("wake", "must not be NULL"))?;
+        let data = UserData { data: user_data, wake, finalize };
+        give(out, bridge::Port::with_wake(move || data.wake()));
+        Ok(())
+    })
+}
+
+fn give(out: Out<*mut tidings_port>, port: bridge::Port) {
+    out.set(PORTS.insert(Port { port, done: Mutex::default() }));
+}
+
+/// The descriptor to wait for, -1 for a port that has none. It belongs to the port: only wait for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_descriptor(port: *const tidings_port, descriptor: *mut i32) -> tidings_result {
+    entry("tidings_port_descriptor", || {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("descriptor", descriptor) }?;
+        let port = PORTS.get("port", port)?;
+        out.set(port.port.fd().map_or(-1, |fd| fd.as_raw_fd()));
+        Ok(())
+    })
+}
+
+/// Waits in this thread until there is something to drain, at most so many milliseconds: sets 1 if there is, 0 if not.
+/// Only for a port with a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_wait(
+    port: *const tidings_port,
+    timeout_ms: u64,
+    ready: *mut i32,
+) -> tidings_result {
+    entry("tidings_port_wait", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("ready", ready) }?;
+        let port = PORTS.get("port", port)?;
+        let waits = port.rest().is_empty();
+        out.set(i32::from(!waits || port.port.wait(Duration::from_millis(timeout_ms))));
+        Ok(())
+    })
+}
+
+/// Goes on with what was woken, in this thread, and writes the tokens of up to `room` operations that are done: `*count`
+/// of them. As many as there was room for: drain again. Take each with `tidings_port_take`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_drain(
+    port: *const tidings_port,
+    tokens: *mut u64,
+    room: usize,
+    count: *mut usize,
+) -> tidings_result {
+    entry("tidings_port_drain", || {
+        // SAFETY: the header's conventions.
+        let (_first, count) = unsafe { (Out::new("tokens", tokens)?, Out::new("count", count)?) };
+        if room == 0 {
+            return Err(Error::argument("room", "must be at least 1"));
+        }
+        let port = PORTS.get("port", port)?;
+        let mut done = port.rest();
+        done.extend(port.port.drain());
+        let now = done.len().min(room);
+        for (index, token) in done.drain(..now).enumerate() {
+            // SAFETY: the caller has room for `room` tokens, which `index` is less than.
+            unsafe { tokens.add(index).write(token) };
+        }
+        count.set(now);
+        Ok(())
+    })
+}
+
+/// Takes the answer of an operation that is done. Returns what the operation came to: on `TIDINGS_OK` there is an answer,
+/// to be freed with `tidings_answer_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_take(
+    port: *const tidings_port,
+    token: u64,
+    answer: *mut *mut tidings_answer,
+) -> tidings_result {
+    entry("tidings_port_take", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("answer", answer) }?;
+        let port = PORTS.get("port", port)?;
+        let taken = port.port.take(token);
+        let taken = taken.ok_or_else(|| Error::argument("token", "names no operation here that is done"))?;
+        out.set(ANSWERS.insert(taken?));
+        Ok(())
+    })
+}
+
+/// The operation of that token is waited for no longer. What others rely on goes on to its end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_cancel(port: *const tidings_port, token: u64) -> tidings_result {
+    entry("tidings_port_cancel", || {
+        let port = PORTS.get("port", port)?;
+        port.port.cancel(token);
+        port.rest().retain(|done| *done != token);
+        Ok(())
+    })
+}
+
+/// Frees a port and cancels what waits there. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_port_free(port: *mut tidings_port) -> tidings_result {
+    entry("tidings_port_free", || PORTS.free("port", port))
+}
+
+impl Port {
+    fn rest(&self) -> std::sync::MutexGuard<'_, VecDeque<u64>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where an operation's end is told: see the header's part on waiting.
+pub(crate) struct Waiter {
+    token: Option<Out<u64>>,
+    port: *const tidings_port,
+    answer: Out<*mut tidings_answer>,
+}
+
+impl Waiter {
+    /// # Safety
+    /// As [`Out::new`].
+    pub(crate) unsafe fn new(
+        port: *const tidings_port,
+        token: *mut u64,
+        answer: *mut *mut tidings_answer,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        let token = if port.is_null() { None } else { Some(unsafe { Out::new("token", token) }?) };
+        if !port.is_null() {
+            PORTS.get("port", port)?;
+        }
+        // SAFETY: the caller's promise.
+        Ok(Self { token, port, answer: unsafe { Out::new("answer", answer) }? })
+    }
+
+    /// Parks an operation, or waits for it where there is no port.
+    pub(crate) fn begin(self, started: Started) -> Result<()> {
+        let Some(token) = self.token else {
+            self.answer.set(ANSWERS.insert(started.wait()?));
+            return Ok(());
+        };
+        match started {
+            Started::Ready(answer) => {
+                self.answer.set(ANSWERS.insert(answer?));
+                token.set(0);
+            }
+            Started::Pending(pending) => {
+                token.set(PORTS.get("port", self.port)?.port.park(pending)?);
+                self.answer.set(std::ptr::null_mut());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an answer is: one of `TIDINGS_ANSWER_…`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_kind(answer: *const tidings_answer, kind: *mut i32) -> tidings_result {
+    entry("tidings_answer_kind", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("kind", kind) }?;
+        out.set(match &*ANSWERS.get("answer", answer)? {
+            Answer::Complete(_) | Answer::Seq(_) => TIDINGS_ANSWER_NUMBER,
+            Answer::Page(_) | Answer::Readable(_) => TIDINGS_ANSWER_BATCH,
+            Answer::Writer(_) => TIDINGS_ANSWER_WRITER,
+            Answer::Call(_) => TIDINGS_ANSWER_CALL,
+            Answer::Ended(_) => TIDINGS_ANSWER_OUTCOME,
+            // The rest are answers of operations that no function here begins.
+            _ => TIDINGS_ANSWER_DONE,
+        });
+        Ok(())
+    })
+}
+
+fn other(kind: &str) -> Error {
+    Error::argument("answer", format!("is not {kind}: ask tidings_answer_kind"))
+}
+
+/// The number of an answer that is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_number(answer: *const tidings_answer, number: *mut u64) -> tidings_result {
+    entry("tidings_answer_number", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("number", number) }?;
+        out.set(match &*ANSWERS.get("answer", answer)? {
+            Answer::Complete(all) => u64::from(*all),
+            Answer::Seq(seq) => *seq,
+            _ => return Err(other("a number")),
+        });
+        Ok(())
+    })
+}
+
+/// Takes the events of an answer that has some: sets `*batch`, to be freed with `tidings_batch_free`, and `*state` to
+/// `TIDINGS_ANSWER_BATCH`; or sets `*batch` to NULL and `*state` to `TIDINGS_ANSWER_END` or `TIDINGS_ANSWER_AGAIN`. What was
+/// taken counts as read: the tail's cursor moves behind it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_batch(
+    answer: *const tidings_answer,
+    batch: *mut *mut tidings_batch,
+    state: *mut i32,
+) -> tidings_result {
+    entry("tidings_answer_batch", || {
+        // SAFETY: the header's conventions.
+        let (batch, state) = unsafe { (Out::new("batch", batch)?, Out::new("state", state)?) };
+        let (taken, what) = match &*ANSWERS.get("answer", answer)? {
+            Answer::Page(page) => (BATCHES.insert(page.clone()), TIDINGS_ANSWER_BATCH),
+            Answer::Readable(tail) => match tail.take()? {
+                Taken::Batch(page) => (BATCHES.insert(page), TIDINGS_ANSWER_BATCH),
+                Taken::End => (std::ptr::null_mut(), TIDINGS_ANSWER_END),
+                Taken::Nothing => (std::ptr::null_mut(), TIDINGS_ANSWER_AGAIN),
+            },
+            _ => return Err(other("a batch")),
+        };
+        batch.set(taken);
+        state.set(what);
+        Ok(())
+    })
+}
+
+/// The writer of an answer that has one. Free it with `tidings_writer_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_writer(
+    answer: *const tidings_answer,
+    writer: *mut *mut tidings_writer,
+) -> tidings_result {
+    entry("tidings_answer_writer", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("writer", writer) }?;
+        match &*ANSWERS.get("answer", answer)? {
+            Answer::Writer(found) => out.set(WRITERS.insert(found.clone())),
+            _ => return Err(other("a writer")),
+        }
+        Ok(())
+    })
+}
+
+/// The call of an answer that has one. Free it with `tidings_call_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_call(
+    answer: *const tidings_answer,
+    call: *mut *mut tidings_call,
+) -> tidings_result {
+    entry("tidings_answer_call", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("call", call) }?;
+        match &*ANSWERS.get("answer", answer)? {
+            Answer::Call(found) => out.set(CALLS.insert(found.clone())),
+            _ => return Err(other("a call")),
+        }
+        Ok(())
+    })
+}
+
+/// How a call ended. `size` is the `sizeof` of the structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_outcome(
+    answer: *const tidings_answer,
+    outcome: *mut tidings_outcome,
+    size: usize,
+) -> tidings_result {
+    entry("tidings_answer_outcome", || match &*ANSWERS.get("answer", answer)? {
+        // SAFETY: the header's conventions.
+        Answer::Ended(ended) => unsafe { write_sized("outcome", outcome, size, tidings_outcome::of(ended)?) },
+        _ => Err(other("an outcome")),
+    })
+}
+
+/// Why the call ended as it did, where the outcome alone does not say: a text such as `server_lost`; sets NULL otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_reason(
+    answer: *const tidings_answer,
+    reason: *mut *mut tidings_text,
+) -> tidings_result {
+    entry("tidings_answer_reason", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("reason", reason) }?;
+        give_optional(answer, out, |ended| ended.reason.clone())
+    })
+}
+
+/// The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered; sets NULL
+/// otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_undelivered(
+    answer: *const tidings_answer,
+    undelivered: *mut *mut tidings_text,
+) -> tidings_result {
+    entry("tidings_answer_undelivered", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("undelivered", undelivered) }?;
+        give_optional(answer, out, |ended| ended.undelivered.clone())
+    })
+}
+
+fn give_optional(
+    answer: *const tidings_answer,
+    out: Out<*mut tidings_text>,
+    text: impl FnOnce(&bridge::Ended) -> Option<String>,
+) -> Result<()> {
+    match &*ANSWERS.get("answer", answer)? {
+        Answer::Ended(ended) => {
+            out.set(text(ended).map_or(std::ptr::null_mut(), |text| TEXTS.insert(text.into())));
+            Ok(())
+        }
+        _ => Err(other("an outcome")),
+    }
+}
+
+/// Frees an answer. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_answer_free(answer: *mut tidings_answer) -> tidings_result {
+    entry("tidings_answer_free", || ANSWERS.free("answer", answer))
+}

@@ -1,0 +1,111 @@
+//! Standard Webhooks for receivers.
+
+use std::ffi::c_char;
+
+use tidings_bridge::{Error, Webhook};
+
+use crate::entry::{entry, tidings_result, unverified};
+use crate::handle::Table;
+use crate::memory::{self, Out, tidings_bytes, tidings_pair};
+use crate::text::{TEXTS, give, tidings_text};
+
+/// The secrets of a sender: a webhook is to have a signature of one of them.
+#[allow(non_camel_case_types, reason = "C's names")]
+pub struct tidings_webhook {
+    _private: [u8; 0],
+}
+
+static WEBHOOKS: Table<Webhook> = Table::new(12);
+
+/// A receiver with these secrets: `whsec_…`, which may be missing; two of them during rotation. Free it with
+/// `tidings_webhook_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_webhook_new(
+    secrets: *const tidings_bytes,
+    count: usize,
+    webhook: *mut *mut tidings_webhook,
+) -> tidings_result {
+    entry("tidings_webhook_new", || {
+        // SAFETY: the header's conventions.
+        let (out, secrets) = unsafe { (Out::new("webhook", webhook)?, memory::several("secrets", secrets, count)?) };
+        let texts = secrets.into_iter().map(|secret| {
+            let text = std::str::from_utf8(secret).map_err(|_| Error::argument("secrets", "must be UTF-8 texts"))?;
+            Ok(text.to_owned())
+        });
+        out.set(WEBHOOKS.insert(Webhook::new(&texts.collect::<Result<Vec<_>, Error>>()?)?));
+        Ok(())
+    })
+}
+
+/// Checks a webhook: its body as it was received, byte for byte, and its headers. `now` is the time in seconds since 1970,
+/// `tolerance` how many seconds the webhook's may be away from it. `TIDINGS_OK`: it is the sender's.
+/// `TIDINGS_UNVERIFIED`: it is not to be trusted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_webhook_verify(
+    webhook: *const tidings_webhook,
+    body: *const u8,
+    body_len: usize,
+    headers: *const tidings_pair,
+    headers_count: usize,
+    now: i64,
+    tolerance: u64,
+) -> tidings_result {
+    let mut refused = None;
+    let result = entry("tidings_webhook_verify", || {
+        // SAFETY: the header's conventions.
+        let (body, headers) =
+            unsafe { (memory::bytes("body", body, body_len)?, memory::pairs("headers", headers, headers_count)?) };
+        let webhook = WEBHOOKS.get("webhook", webhook)?;
+        refused = webhook.verify(body, &headers, now, tolerance).err();
+        Ok(())
+    });
+    match refused {
+        Some(error) => unverified(format!("{}: {}", error.code, error.message)),
+        None => result,
+    }
+}
+
+/// The value of the `webhook-signature` header for this id, time (in seconds since 1970) and body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_webhook_sign(
+    webhook: *const tidings_webhook,
+    id: *const c_char,
+    id_len: usize,
+    time: i64,
+    body: *const u8,
+    body_len: usize,
+    signature: *mut *mut tidings_text,
+) -> tidings_result {
+    entry("tidings_webhook_sign", || {
+        // SAFETY: the header's conventions.
+        let (out, id, body) = unsafe {
+            (Out::new("signature", signature)?, memory::text("id", id, id_len)?, memory::bytes("body", body, body_len)?)
+        };
+        let signed = WEBHOOKS.get("webhook", webhook)?.sign(id, time, body);
+        let [_, _, (_, signature)] = signed.map_err(|error| Error::argument("id", error.message))?;
+        give(out, signature)
+    })
+}
+
+/// The answer to a sender's challenge, as JSON text: answer it with status 200. Sets NULL for a body that is none. Verify
+/// it first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_webhook_challenge_answer(
+    body: *const u8,
+    body_len: usize,
+    answer: *mut *mut tidings_text,
+) -> tidings_result {
+    entry("tidings_webhook_challenge_answer", || {
+        // SAFETY: the header's conventions.
+        let (out, body) = unsafe { (Out::new("answer", answer)?, memory::bytes("body", body, body_len)?) };
+        let found = tidings_bridge::challenge_answer(body);
+        out.set(found.map_or(std::ptr::null_mut(), |json| TEXTS.insert(json.into())));
+        Ok(())
+    })
+}
+
+/// Frees a receiver. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_webhook_free(webhook: *mut tidings_webhook) -> tidings_result {
+    entry("tidings_webhook_free", || WEBHOOKS.free("webhook", webhook))
+}

@@ -1,0 +1,903 @@
+/*
+ * Tidings: durable, resumable streams, watched calls and webhooks for MCP servers.
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * This file is generated from bindings/c; see CONTRIBUTING.md.
+ *
+ * CONVENTIONS
+ *
+ * Results. Every function that can fail returns a tidings_result, TIDINGS_OK (0) or an error's number, and answers by out
+ * parameters. Those are written on TIDINGS_OK only. tidings_last_error has the message of the calling thread's last failure,
+ * which names the argument and the rule.
+ *
+ * NULL. No pointer may be NULL unless its function says so. A text or bytes of length 0 may be NULL. Every ..._free takes
+ * NULL and does nothing. NULL where it must not be is TIDINGS_INVALID_ARGUMENT, never a crash.
+ *
+ * Texts and bytes are a pointer and a length, without a NUL at the end; texts are UTF-8. Lengths of 2^31 and more are
+ * refused. What is given is copied, or used during the call only: it stays the caller's.
+ *
+ * Ownership. No function takes ownership of what it is given. What a function makes is freed by the caller, once, with the
+ * ..._free of its type, in any order. Memory that Tidings allocated is never given to free(), nor the reverse.
+ *
+ * Handles have the types of pointers and point nowhere. One that was freed, one of another type, and one that never was is
+ * TIDINGS_INVALID_ARGUMENT. What was made of an object stays usable after that object's handle is freed.
+ *
+ * Threads. Every function may be called from any thread, and handles may be shared. A thread that frees a handle which
+ * another is using lets that call end as it would have.
+ *
+ * Aliasing. Out parameters of one call must not overlap each other or what is given to it.
+ *
+ * Waiting. Functions that take (port, token, answer) may have to wait. With a port: either it is done at once, *answer is
+ * set and *token is 0; or *answer is NULL, *token names the operation, and after tidings_port_drain has told the token,
+ * tidings_port_take has its answer or its error. Without one (port NULL; token may be NULL too), they block the thread.
+ * Functions that say "Blocks" read from the store, or commit, in the calling thread.
+ *
+ * Callbacks are called from any thread, must not block, and must not call Tidings. Each has its own user data, and a
+ * finalizer that is called once, when the data is needed no longer.
+ *
+ * Structures that are filled for the caller take their sizeof, so that programs built for an older version keep working.
+ * Enumerations are integers of fixed width; a number that is none is TIDINGS_INVALID_ARGUMENT.
+ */
+
+
+#ifndef TIDINGS_H
+#define TIDINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Nothing is missing.
+#define TIDINGS_GAP_NONE 0
+
+// Retention has removed events.
+#define TIDINGS_GAP_EVICTED 1
+
+// The reader has seen events that were lost: the stream's history is another now.
+#define TIDINGS_GAP_REGRESSED 2
+
+// Events could not be stored.
+#define TIDINGS_GAP_LOST 3
+
+// The cursor is of no stream that is here.
+#define TIDINGS_GAP_UNKNOWN 4
+
+// The raw JSON text of `notificationConfig`, if the request has one.
+#define TIDINGS_BEGIN_CONFIG 1
+
+// Adds a route type that this server offers: `webhook` …
+#define TIDINGS_BEGIN_ROUTE_TYPE 2
+
+// Who asks. Has to be set.
+#define TIDINGS_BEGIN_PRINCIPAL 3
+
+// The MCP session, where there is one.
+#define TIDINGS_BEGIN_SESSION 4
+
+// The JSON-RPC id of the request, as its JSON text: `7`, or `"7"` with its quotes. Has to be set.
+#define TIDINGS_BEGIN_REQUEST_ID 5
+
+// The tool's name. Has to be set.
+#define TIDINGS_BEGIN_TOOL 6
+
+// The W3C trace context that its webhooks carry on.
+#define TIDINGS_BEGIN_TRACEPARENT 7
+
+// The server's time limit, in milliseconds.
+#define TIDINGS_BEGIN_TIMEOUT_MS 8
+
+// The tool returned a result.
+#define TIDINGS_OUTCOME_COMPLETED 1
+
+// It failed, or the server did.
+#define TIDINGS_OUTCOME_FAILED 2
+
+// Somebody cancelled it.
+#define TIDINGS_OUTCOME_CANCELLED 3
+
+// It took longer than it may.
+#define TIDINGS_OUTCOME_TIMEOUT 4
+
+// It was done.
+#define TIDINGS_OK 0
+
+// An argument breaks a rule; the message names both.
+#define TIDINGS_INVALID_ARGUMENT 1
+
+// A notificationConfig breaks rules; `tidings_last_faults` has them.
+#define TIDINGS_INVALID_CONFIG 2
+
+// A cursor is of no stream that is here, or no cursor.
+#define TIDINGS_UNKNOWN_CURSOR 3
+
+// A place lies beyond the newest event.
+#define TIDINGS_AHEAD 4
+
+// The stream or the hub is closed.
+#define TIDINGS_CLOSED 5
+
+// Another writer has claimed the stream.
+#define TIDINGS_FENCED 6
+
+// The call has ended.
+#define TIDINGS_ENDED 7
+
+// Too much waits for the store. The same call may succeed later.
+#define TIDINGS_CONGESTED 8
+
+// A payload is over its limit.
+#define TIDINGS_TOO_LARGE 9
+
+// The store cannot be used now. The same call may succeed later.
+#define TIDINGS_UNAVAILABLE 10
+
+// Not on this machine, or not with this store.
+#define TIDINGS_UNSUPPORTED 11
+
+// The object belongs to the process that was forked.
+#define TIDINGS_FORKED 12
+
+// It took too long. The same call may succeed later.
+#define TIDINGS_TIMEOUT 13
+
+// A defect of Tidings. Please report it.
+#define TIDINGS_INTERNAL 14
+
+// A webhook is not to be trusted; the message says why.
+#define TIDINGS_UNVERIFIED 1000
+
+// Adds a block of addresses (CIDR) that webhooks may go to although they are not public. Text.
+#define TIDINGS_OPTION_ALLOW_NETWORK 1
+
+// Adds a host name that the operator vouches for. Text.
+#define TIDINGS_OPTION_ALLOW_HOST 2
+
+// Adds a port that webhooks may go to besides 443. Number.
+#define TIDINGS_OPTION_ALLOW_PORT 3
+
+// Accepts `http` endpoints too: 1 or 0. Number.
+#define TIDINGS_OPTION_ALLOW_HTTP 4
+
+// `whsec_…`: signs webhooks of routes that bring no secret. Text.
+#define TIDINGS_OPTION_DEFAULT_SECRET 5
+
+// The default secret before it, during rotation. Text.
+#define TIDINGS_OPTION_PREVIOUS_SECRET 6
+
+// Refuses routes that would go unsigned: 1 or 0. Number.
+#define TIDINGS_OPTION_REQUIRE_SECRET 7
+
+// What an endpoint has to show before its first delivery: `challenge`, `always` or `address`. Text.
+#define TIDINGS_OPTION_VERIFY 8
+
+// What becomes of a firing that no route can deliver: `drop` or `annotate`. Text.
+#define TIDINGS_OPTION_UNDELIVERABLE 9
+
+// 32 bytes that seal secrets at rest. Text, but any bytes.
+#define TIDINGS_OPTION_SECRET_KEY 10
+
+// Adds the name of a header that routes may set. Text.
+#define TIDINGS_OPTION_HEADER_NAME 11
+
+// Adds a JSON Pointer or the name of a member that is taken out of every event and outcome. Text.
+#define TIDINGS_OPTION_REDACT 12
+
+// Attempts in flight at a time. Number.
+#define TIDINGS_OPTION_CONCURRENCY 13
+
+// Attempts in flight at one endpoint. Number.
+#define TIDINGS_OPTION_ENDPOINT_CONCURRENCY 14
+
+// Attempts a second at one endpoint; 0 sets no limit. Number.
+#define TIDINGS_OPTION_ENDPOINT_RATE 15
+
+// Attempts a second at one host; 0 sets no limit. Number.
+#define TIDINGS_OPTION_HOST_RATE 16
+
+// Unfinished deliveries of one principal. Number.
+#define TIDINGS_OPTION_MAX_PENDING 17
+
+// How long one attempt may take, in milliseconds. Number.
+#define TIDINGS_OPTION_ATTEMPT_TIMEOUT_MS 18
+
+// After how long a silent process counts as gone, in milliseconds. Number.
+#define TIDINGS_OPTION_WORKER_LEASE_MS 19
+
+// The largest webhook body that carries the whole outcome, in bytes. Number.
+#define TIDINGS_OPTION_MAX_BODY_BYTES 20
+
+// Bytes of events that may wait for the store. Number.
+#define TIDINGS_OPTION_BUFFER_BYTES 21
+
+// Events kept of each stream. Number.
+#define TIDINGS_OPTION_KEEP_EVENTS 22
+
+// Bytes kept of each stream. Number.
+#define TIDINGS_OPTION_KEEP_BYTES 23
+
+// How long an event is kept, in milliseconds. Number.
+#define TIDINGS_OPTION_KEEP_AGE_MS 24
+
+// How long a stream stays after its close, in milliseconds. Number.
+#define TIDINGS_OPTION_KEEP_AFTER_CLOSE_MS 25
+
+// Events kept of all streams. Number.
+#define TIDINGS_OPTION_KEEP_TOTAL_EVENTS 26
+
+// Bytes kept of all streams. Number.
+#define TIDINGS_OPTION_KEEP_TOTAL_BYTES 27
+
+// It is done, and there is nothing to tell.
+#define TIDINGS_ANSWER_DONE 0
+
+// A number: `tidings_answer_number`. The first event's, for an append; 1 or 0, whether all of it was done.
+#define TIDINGS_ANSWER_NUMBER 1
+
+// Events: `tidings_answer_batch`.
+#define TIDINGS_ANSWER_BATCH 2
+
+// A tail has read everything and its stream is closed, or the tail is closed.
+#define TIDINGS_ANSWER_END 3
+
+// Another thread took what this one waited for: wait again.
+#define TIDINGS_ANSWER_AGAIN 4
+
+// A claimed stream's writer: `tidings_answer_writer`.
+#define TIDINGS_ANSWER_WRITER 5
+
+// An accepted call: `tidings_answer_call`.
+#define TIDINGS_ANSWER_CALL 6
+
+// How a call ended: `tidings_answer_outcome`.
+#define TIDINGS_ANSWER_OUTCOME 7
+
+// The version of the ABI that this header describes. Within a major version (`TIDINGS_ABI_VERSION / 1000`), later ones only
+// add.
+#define TIDINGS_ABI_VERSION 1
+
+// Survives the death of the process.
+#define TIDINGS_PROCESS 0
+
+// Survives a loss of power.
+#define TIDINGS_DISK 1
+
+// The place before the earliest event that is retained.
+#define TIDINGS_EARLIEST -1
+
+// Closes the stream in the same step.
+#define TIDINGS_APPEND_CLOSE 1
+
+// Gives up the oldest events that wait for the store, where the append would be refused as `TIDINGS_CONGESTED`. Only for
+// a writer.
+#define TIDINGS_APPEND_GIVE_UP 2
+
+// What an operation came to.
+typedef struct tidings_answer tidings_answer;
+
+// Events in order, and what is known of the place behind them.
+typedef struct tidings_batch tidings_batch;
+
+// A tool call that asks to be watched: what `tidings_hub_begin_call` is told of it.
+typedef struct tidings_begin tidings_begin;
+
+// A watched call.
+typedef struct tidings_call tidings_call;
+
+// Deliveries as they were when they were asked for.
+typedef struct tidings_deliveries tidings_deliveries;
+
+// The entry point; one store. Cheap to make: it opens when it is first used.
+typedef struct tidings_hub tidings_hub;
+
+// Options of a hub. What is not set is as the library has it by default.
+typedef struct tidings_options tidings_options;
+
+// Where operations of one event loop wait. Any thread may use it; one at a time drains it.
+typedef struct tidings_port tidings_port;
+
+// A stream, by its key.
+typedef struct tidings_stream tidings_stream;
+
+// A reader that replays and goes on live.
+typedef struct tidings_tail tidings_tail;
+
+// A text, or bytes, of ours.
+typedef struct tidings_text tidings_text;
+
+// The secrets of a sender: a webhook is to have a signature of one of them.
+typedef struct tidings_webhook tidings_webhook;
+
+// The right of one writer to number a stream in memory.
+typedef struct tidings_writer tidings_writer;
+
+// What a call came to: `TIDINGS_OK`, or why it failed.
+typedef int32_t tidings_result;
+
+// Bytes of the caller's, or of an object of ours that the call names.
+typedef struct {
+  // May be NULL if `len` is 0.
+  const uint8_t *data;
+  // How many there are.
+  size_t len;
+} tidings_bytes;
+
+// One event. What it points to stays where it is until its batch is freed.
+typedef struct {
+  // Its number in the stream.
+  uint64_t seq;
+  // When it was appended, in milliseconds since 1970.
+  int64_t time_ms;
+  // What it is: UTF-8 text.
+  tidings_bytes kind;
+  // JSON text, as it was appended.
+  tidings_bytes payload;
+  // Whom and what it belongs to, as JSON text; `data` is NULL if nothing is said.
+  tidings_bytes identity;
+} tidings_event;
+
+// Why a read could not be complete.
+typedef struct {
+  // One of `TIDINGS_GAP_…`.
+  int32_t reason;
+  // Whether `earliest_seq` says something: 1 or 0.
+  int32_t has_earliest;
+  // Whether `head_seq` says something: 1 or 0.
+  int32_t has_head;
+  // The first event that is there.
+  uint64_t earliest_seq;
+  // The newest event.
+  uint64_t head_seq;
+} tidings_gap;
+
+// One delivery. What it points to stays where it is until its list is freed; texts are UTF-8.
+typedef struct {
+  // Its own id.
+  tidings_bytes id;
+  // The firing's id: the `webhook-id`.
+  tidings_bytes event_id;
+  // The call it is about; `data` is NULL if it is about none.
+  tidings_bytes call_id;
+  // On whose behalf.
+  tidings_bytes principal;
+  // The trigger that fired.
+  tidings_bytes trigger;
+  // The route's id.
+  tidings_bytes route;
+  // `pending`, `leased`, `retrying`, `delivered`, `dead`, `expired` or `superseded`.
+  tidings_bytes state;
+  // The category of the last failure; `data` is NULL if there was none.
+  tidings_bytes last_error;
+  // Attempts begun.
+  uint32_t attempts;
+} tidings_delivery;
+
+// Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
+// call Tidings.
+typedef void (*tidings_wake)(void *user_data);
+
+// Told when user data is needed no longer: once, after the last call that gets it has returned.
+typedef void (*tidings_drop)(void *user_data);
+
+// How a call ended.
+typedef struct {
+  // One of `TIDINGS_OUTCOME_…`.
+  int32_t outcome;
+  // Whether it was this very request to end the call that won: 1 or 0.
+  int32_t ours;
+  // Whether the outcome is on disk: 1 or 0.
+  int32_t committed;
+} tidings_outcome;
+
+// A name and its value, such as those of a header: UTF-8 texts without a NUL at the end.
+typedef struct {
+  // The name.
+  const char *name;
+  // The name's bytes.
+  size_t name_len;
+  // The value.
+  const char *value;
+  // The value's bytes.
+  size_t value_len;
+} tidings_pair;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// How many events there are: 0 or more, for a batch may hold a gap alone.
+tidings_result tidings_batch_count(const tidings_batch *batch, size_t *count);
+
+// The event at `index`, from 0. `size` is the `sizeof` of the structure.
+tidings_result tidings_batch_event(const tidings_batch *batch,
+                                   size_t index,
+                                   tidings_event *event,
+                                   size_t size);
+
+// What is missing before the first event: tell it first. `size` is the `sizeof` of the structure.
+tidings_result tidings_batch_gap(const tidings_batch *batch, tidings_gap *gap, size_t size);
+
+// The cursor of a reader that has the first `events` of the batch's events; all of them, if there are fewer.
+tidings_result tidings_batch_cursor(const tidings_batch *batch, size_t events, tidings_text **cursor);
+
+// Whether the stream is closed and the events reach its end: sets 1 or 0.
+tidings_result tidings_batch_ended(const tidings_batch *batch, int32_t *ended);
+
+// Frees a batch, and with it what its events point to. NULL is fine.
+tidings_result tidings_batch_free(tidings_batch *batch);
+
+// A call about which nothing is told yet. Free it with `tidings_begin_free`.
+tidings_result tidings_begin_new(tidings_begin **begin);
+
+// Tells something that is a text.
+tidings_result tidings_begin_set_text(const tidings_begin *begin,
+                                      int32_t field,
+                                      const char *value,
+                                      size_t value_len);
+
+// Tells something that is a number.
+tidings_result tidings_begin_set_number(const tidings_begin *begin, int32_t field, uint64_t value);
+
+// Frees it. NULL is fine.
+tidings_result tidings_begin_free(tidings_begin *begin);
+
+// Begins a watched call. With a config that is accepted, the call and the config are on disk when it is done. The answer
+// has a call. `TIDINGS_INVALID_CONFIG`: nothing was begun, and `tidings_last_faults` says why.
+tidings_result tidings_hub_begin_call(const tidings_hub *hub,
+                                      const tidings_begin *begin,
+                                      const tidings_port *port,
+                                      uint64_t *token,
+                                      tidings_answer **answer);
+
+// Cancels the call of that id, wherever it runs, if it is `asker`'s. The answer is a number: 1, or 0 where there is no
+// such call.
+tidings_result tidings_hub_cancel_call(const tidings_hub *hub,
+                                       const char *id,
+                                       size_t id_len,
+                                       const char *asker,
+                                       size_t asker_len,
+                                       const tidings_port *port,
+                                       uint64_t *token,
+                                       tidings_answer **answer);
+
+// The id of a call.
+tidings_result tidings_call_id(const tidings_call *call, tidings_text **id);
+
+// The params of `notifications/config/acknowledged`, as JSON text: what is to be sent before the tool runs.
+tidings_result tidings_call_acknowledgement(const tidings_call *call, tidings_text **json);
+
+// Appends an event of the tool, without waiting. Its type has a vendor's prefix, its payload is a JSON object (SEP-2694).
+tidings_result tidings_call_emit(const tidings_call *call,
+                                 const char *kind,
+                                 size_t kind_len,
+                                 const uint8_t *payload,
+                                 size_t payload_len,
+                                 uint64_t *seq);
+
+// Fires a vendor's trigger with the JSON text of an object; sets its number among the call's firings.
+tidings_result tidings_call_fire(const tidings_call *call,
+                                 const char *name,
+                                 size_t name_len,
+                                 const uint8_t *payload,
+                                 size_t payload_len,
+                                 uint64_t *seq);
+
+// The client's connection is lost and the call goes on; fires `io.tidings/disconnected` where that was asked for.
+tidings_result tidings_call_disconnected(const tidings_call *call);
+
+// The tool returned this result: JSON text. The answer is the outcome that the call has now: another's, if it was quicker.
+tidings_result tidings_call_complete(const tidings_call *call,
+                                     const uint8_t *result,
+                                     size_t result_len,
+                                     const tidings_port *port,
+                                     uint64_t *token,
+                                     tidings_answer **answer);
+
+// The call failed: with the JSON text of its JSON-RPC error, or NULL; with a reason, or NULL. The answer is as for
+// `tidings_call_complete`.
+tidings_result tidings_call_fail(const tidings_call *call,
+                                 const uint8_t *error,
+                                 size_t error_len,
+                                 const char *reason,
+                                 size_t reason_len,
+                                 const tidings_port *port,
+                                 uint64_t *token,
+                                 tidings_answer **answer);
+
+// Somebody cancelled the call, with a reason, or NULL. The answer is as for `tidings_call_complete`.
+tidings_result tidings_call_cancel(const tidings_call *call,
+                                   const char *reason,
+                                   size_t reason_len,
+                                   const tidings_port *port,
+                                   uint64_t *token,
+                                   tidings_answer **answer);
+
+// Waits until the call has ended, whoever ends it: its tool is to be stopped then. The answer is an outcome.
+tidings_result tidings_call_ended(const tidings_call *call,
+                                  const tidings_port *port,
+                                  uint64_t *token,
+                                  tidings_answer **answer);
+
+// Frees a call's handle. A call that has not ended when its last handle goes has failed. NULL is fine.
+tidings_result tidings_call_free(tidings_call *call);
+
+// Deliveries, oldest first and at most `limit`: about a call, or all where `call_id` is NULL; in a state, or in any where
+// `state` is NULL. Blocks for a read. Free them with `tidings_deliveries_free`.
+tidings_result tidings_hub_deliveries(const tidings_hub *hub,
+                                      const char *call_id,
+                                      size_t call_id_len,
+                                      const char *state,
+                                      size_t state_len,
+                                      uint32_t limit,
+                                      tidings_deliveries **deliveries);
+
+// How many there are.
+tidings_result tidings_deliveries_count(const tidings_deliveries *deliveries, size_t *count);
+
+// The delivery at `index`, from 0. `size` is the `sizeof` of the structure.
+tidings_result tidings_deliveries_get(const tidings_deliveries *deliveries,
+                                      size_t index,
+                                      tidings_delivery *delivery,
+                                      size_t size);
+
+// Frees a list of deliveries. NULL is fine.
+tidings_result tidings_deliveries_free(tidings_deliveries *deliveries);
+
+// The body of a delivery, as it was sent or is to be sent; sets NULL if there is no such delivery. Blocks for a read.
+tidings_result tidings_hub_delivery_body(const tidings_hub *hub,
+                                         const char *id,
+                                         size_t id_len,
+                                         tidings_text **body);
+
+// Sends a dead letter again: a new delivery, whose id it answers. Blocks for a commit.
+tidings_result tidings_hub_send_again(const tidings_hub *hub,
+                                      const char *id,
+                                      size_t id_len,
+                                      tidings_text **new_id);
+
+// Forgets finished deliveries: of an id, of a principal, in a state, or whatever of them is not NULL; all, where all are.
+// Sets how many. Blocks for a commit.
+tidings_result tidings_hub_purge(const tidings_hub *hub,
+                                 const char *id,
+                                 size_t id_len,
+                                 const char *principal,
+                                 size_t principal_len,
+                                 const char *state,
+                                 size_t state_len,
+                                 uint64_t *count);
+
+// Stops (1) or goes on with (0) deliveries.
+tidings_result tidings_hub_set_paused(const tidings_hub *hub, int32_t paused);
+
+// Stops deliveries, as `tidings_hub_set_paused` does, and waits until the attempts under way have ended, at most so many
+// milliseconds. The answer is a number: 1 if they have.
+tidings_result tidings_hub_drain(const tidings_hub *hub,
+                                 uint64_t wait_ms,
+                                 const tidings_port *port,
+                                 uint64_t *token,
+                                 tidings_answer **answer);
+
+// The message of the call that failed last in this thread, for people: it names the field and the rule, and holds no
+// payload, secret or address. Empty if none has failed. Free it with `tidings_text_free`.
+tidings_result tidings_last_error(tidings_text **message);
+
+// The broken rules of the notificationConfig that was refused last in this thread, as the `data` of the JSON-RPC error
+// (-32602): JSON text. Sets NULL if the last failure was another. Free it with `tidings_text_free`.
+tidings_result tidings_last_faults(tidings_text **faults);
+
+// The name of a result, the same in every language: `"ok"`, `"invalid_argument"` …; sets `"?"` for a number that is none.
+// The text is never freed and ends with a NUL.
+tidings_result tidings_result_name(tidings_result result,
+                                   const char **name);
+
+// Whether the same call may succeed later: sets 1 or 0.
+tidings_result tidings_result_retryable(tidings_result result, int32_t *retryable);
+
+// Options, none of them set. Free them with `tidings_options_free`; a hub that was made with them keeps a copy.
+tidings_result tidings_options_new(tidings_options **options);
+
+// Sets an option that is a text, or adds one to a list of them. Its rules are checked when a hub is made.
+tidings_result tidings_options_set_text(const tidings_options *options,
+                                        int32_t option,
+                                        const char *value,
+                                        size_t value_len);
+
+// Sets an option that is a number, or adds one to a list of them. Its rules are checked when a hub is made.
+tidings_result tidings_options_set_number(const tidings_options *options, int32_t option, uint64_t value);
+
+// Frees options. NULL is fine.
+tidings_result tidings_options_free(tidings_options *options);
+
+// A hub at `url`: `memory:`, `sqlite:PATH` or `sqlite:///PATH`. `options` may be NULL. Opens nothing yet. Free it with
+// `tidings_hub_free`.
+tidings_result tidings_hub_new(const char *url,
+                               size_t url_len,
+                               const tidings_options *options,
+                               tidings_hub **hub);
+
+// Opens the store now, instead of at the first use. Blocks.
+tidings_result tidings_hub_open(const tidings_hub *hub);
+
+// The stream (scope, name). Nothing is made before the first append. Free it with `tidings_stream_free`.
+tidings_result tidings_hub_stream(const tidings_hub *hub,
+                                  const char *scope,
+                                  size_t scope_len,
+                                  const char *name,
+                                  size_t name_len,
+                                  tidings_stream **stream);
+
+// A writer of a new stream (scope, name), at once. Free it with `tidings_writer_free`.
+tidings_result tidings_hub_new_writer(const tidings_hub *hub,
+                                      const char *scope,
+                                      size_t scope_len,
+                                      const char *name,
+                                      size_t name_len,
+                                      tidings_writer **writer);
+
+// A tail after a cursor, of whichever stream of that scope it is. Blocks for a read. Free it with `tidings_tail_free`.
+tidings_result tidings_hub_resume(const tidings_hub *hub,
+                                  const char *scope,
+                                  size_t scope_len,
+                                  const char *cursor,
+                                  size_t cursor_len,
+                                  tidings_tail **tail);
+
+// Waits until everything that was appended before is committed, and as durable as that.
+tidings_result tidings_hub_flush(const tidings_hub *hub,
+                                 int32_t durability,
+                                 const tidings_port *port,
+                                 uint64_t *token,
+                                 tidings_answer **answer);
+
+// The numbers of a hub in Prometheus's text format.
+tidings_result tidings_hub_prometheus(const tidings_hub *hub, tidings_text **text);
+
+// Ends the calls of a hub, commits what waits and closes the store. The answer is a number: 1 if all of it was done in
+// time. What was made of the hub is closed with it; every handle still has to be freed.
+tidings_result tidings_hub_close(const tidings_hub *hub,
+                                 uint64_t deadline_ms,
+                                 const tidings_port *port,
+                                 uint64_t *token,
+                                 tidings_answer **answer);
+
+// Frees a hub's handle. The hub stays open as long as something that was made of it has a handle; close it before, where
+// all that was appended is to be kept. NULL is fine.
+tidings_result tidings_hub_free(tidings_hub *hub);
+
+// A port with a descriptor that is readable when there is something to drain: for poll, epoll, kqueue.
+tidings_result tidings_port_new(tidings_port **port);
+
+// A port without a descriptor, which calls `wake(user_data)` when there is something to drain: from any thread, once
+// until the next drain. `finalize(user_data)` is called once, after the last wake has returned and the port is freed;
+// it may be NULL.
+tidings_result tidings_port_new_with_wake(tidings_wake wake,
+                                          void *user_data,
+                                          tidings_drop finalize,
+                                          tidings_port **port);
+
+// The descriptor to wait for, -1 for a port that has none. It belongs to the port: only wait for it.
+tidings_result tidings_port_descriptor(const tidings_port *port, int32_t *descriptor);
+
+// Waits in this thread until there is something to drain, at most so many milliseconds: sets 1 if there is, 0 if not.
+// Only for a port with a descriptor.
+tidings_result tidings_port_wait(const tidings_port *port,
+                                 uint64_t timeout_ms,
+                                 int32_t *ready);
+
+// Goes on with what was woken, in this thread, and writes the tokens of up to `room` operations that are done: `*count`
+// of them. As many as there was room for: drain again. Take each with `tidings_port_take`.
+tidings_result tidings_port_drain(const tidings_port *port,
+                                  uint64_t *tokens,
+                                  size_t room,
+                                  size_t *count);
+
+// Takes the answer of an operation that is done. Returns what the operation came to: on `TIDINGS_OK` there is an answer,
+// to be freed with `tidings_answer_free`.
+tidings_result tidings_port_take(const tidings_port *port,
+                                 uint64_t token,
+                                 tidings_answer **answer);
+
+// The operation of that token is waited for no longer. What others rely on goes on to its end.
+tidings_result tidings_port_cancel(const tidings_port *port, uint64_t token);
+
+// Frees a port and cancels what waits there. NULL is fine.
+tidings_result tidings_port_free(tidings_port *port);
+
+// What an answer is: one of `TIDINGS_ANSWER_…`.
+tidings_result tidings_answer_kind(const tidings_answer *answer, int32_t *kind);
+
+// The number of an answer that is one.
+tidings_result tidings_answer_number(const tidings_answer *answer, uint64_t *number);
+
+// Takes the events of an answer that has some: sets `*batch`, to be freed with `tidings_batch_free`, and `*state` to
+// `TIDINGS_ANSWER_BATCH`; or sets `*batch` to NULL and `*state` to `TIDINGS_ANSWER_END` or `TIDINGS_ANSWER_AGAIN`. What was
+// taken counts as read: the tail's cursor moves behind it.
+tidings_result tidings_answer_batch(const tidings_answer *answer,
+                                    tidings_batch **batch,
+                                    int32_t *state);
+
+// The writer of an answer that has one. Free it with `tidings_writer_free`.
+tidings_result tidings_answer_writer(const tidings_answer *answer, tidings_writer **writer);
+
+// The call of an answer that has one. Free it with `tidings_call_free`.
+tidings_result tidings_answer_call(const tidings_answer *answer, tidings_call **call);
+
+// How a call ended. `size` is the `sizeof` of the structure.
+tidings_result tidings_answer_outcome(const tidings_answer *answer, tidings_outcome *outcome, size_t size);
+
+// Why the call ended as it did, where the outcome alone does not say: a text such as `server_lost`; sets NULL otherwise.
+tidings_result tidings_answer_reason(const tidings_answer *answer,
+                                     tidings_text **reason);
+
+// The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered; sets NULL
+// otherwise.
+tidings_result tidings_answer_undelivered(const tidings_answer *answer,
+                                          tidings_text **undelivered);
+
+// Frees an answer. NULL is fine.
+tidings_result tidings_answer_free(tidings_answer *answer);
+
+// The version of the ABI of the library that was loaded: compare it with `TIDINGS_ABI_VERSION`.
+uint32_t tidings_abi_version(void);
+
+// Before a fork, in the parent. Give this and the two below to `pthread_atfork`, where the process forks and goes on with
+// Tidings on both sides: hubs then open anew in the child, and only live calls, tails, writers and ports are
+// `TIDINGS_FORKED` there.
+void tidings_before_fork(void);
+
+// After a fork, in the parent.
+void tidings_after_fork_in_parent(void);
+
+// After a fork, in the child, before anything else.
+void tidings_after_fork_in_child(void);
+
+// Closes every hub that is open, for the end of the process: sets 1 if all that waited was committed in time.
+tidings_result tidings_close_all(uint64_t deadline_ms, int32_t *complete);
+
+// Appends `count` events of one type, numbered inside the commit, after which it is done: all of them or none. The answer
+// is a number, the first event's. `key`, unless it is NULL, is a text under which this is appended once: whoever appends
+// under it again gets the same number. `identity` says whom and what the events belong to: `task`, `session`, `turn`,
+// `toolCall`, `sourceType`. `flags`: 0 or `TIDINGS_APPEND_CLOSE`.
+tidings_result tidings_stream_append(const tidings_stream *stream,
+                                     const char *kind,
+                                     size_t kind_len,
+                                     const tidings_bytes *payloads,
+                                     size_t count,
+                                     const tidings_pair *identity,
+                                     size_t identity_count,
+                                     const char *key,
+                                     size_t key_len,
+                                     int32_t durability,
+                                     uint32_t flags,
+                                     const tidings_port *port,
+                                     uint64_t *token,
+                                     tidings_answer **answer);
+
+// Closes a stream: nothing is appended after that.
+tidings_result tidings_stream_close(const tidings_stream *stream,
+                                    const tidings_port *port,
+                                    uint64_t *token,
+                                    tidings_answer **answer);
+
+// Takes the right to number the stream in memory from whoever has it. The answer has a writer.
+tidings_result tidings_stream_claim(const tidings_stream *stream,
+                                    const tidings_port *port,
+                                    uint64_t *token,
+                                    tidings_answer **answer);
+
+// Reads committed events after a place, at most `limit`: after a cursor; or, where `cursor` is NULL, after the event of
+// the number `after`, or from `TIDINGS_EARLIEST`. Blocks for the read. Free the batch with `tidings_batch_free`.
+tidings_result tidings_stream_read(const tidings_stream *stream,
+                                   const char *cursor,
+                                   size_t cursor_len,
+                                   int64_t after,
+                                   uint32_t limit,
+                                   tidings_batch **batch);
+
+// A tail after a place, given as for `tidings_stream_read`. Blocks for a read. Free it with `tidings_tail_free`.
+tidings_result tidings_stream_tail(const tidings_stream *stream,
+                                   const char *cursor,
+                                   size_t cursor_len,
+                                   int64_t after,
+                                   tidings_tail **tail);
+
+// Frees a stream's handle; the stream stays. NULL is fine.
+tidings_result tidings_stream_free(tidings_stream *stream);
+
+// Appends one event and sets its number, in microseconds and without waiting for the commit. `flags`: 0 or
+// `TIDINGS_APPEND_CLOSE`, `TIDINGS_APPEND_GIVE_UP`.
+tidings_result tidings_writer_append(const tidings_writer *writer,
+                                     const char *kind,
+                                     size_t kind_len,
+                                     const uint8_t *payload,
+                                     size_t payload_len,
+                                     const tidings_pair *identity,
+                                     size_t identity_count,
+                                     uint32_t flags,
+                                     uint64_t *seq);
+
+// The cursor of a reader that has the event of that number.
+tidings_result tidings_writer_cursor(const tidings_writer *writer, uint64_t seq, tidings_text **cursor);
+
+// Whether more waits for the store than is good: sets 1 or 0.
+tidings_result tidings_writer_congested(const tidings_writer *writer, int32_t *congested);
+
+// Whether the stream takes no more events from this writer: sets 1 or 0.
+tidings_result tidings_writer_closed(const tidings_writer *writer, int32_t *closed);
+
+// Closes the stream after the last event, without waiting.
+tidings_result tidings_writer_close(const tidings_writer *writer);
+
+// Waits until everything that was appended before is committed.
+tidings_result tidings_writer_flush(const tidings_writer *writer,
+                                    int32_t durability,
+                                    const tidings_port *port,
+                                    uint64_t *token,
+                                    tidings_answer **answer);
+
+// Frees a writer. What was appended is committed; the stream stays open. NULL is fine.
+tidings_result tidings_writer_free(tidings_writer *writer);
+
+// Waits for events. The answer is a batch: take it with `tidings_answer_batch`. One at a time waits for a tail; who is
+// cancelled loses nothing.
+tidings_result tidings_tail_next(const tidings_tail *tail,
+                                 const tidings_port *port,
+                                 uint64_t *token,
+                                 tidings_answer **answer);
+
+// Where the reader stands after all that was taken.
+tidings_result tidings_tail_cursor(const tidings_tail *tail, tidings_text **cursor);
+
+// Ends a tail: whoever waits for it is told the end.
+tidings_result tidings_tail_close(const tidings_tail *tail);
+
+// Closes and frees a tail. NULL is fine.
+tidings_result tidings_tail_free(tidings_tail *tail);
+
+// A text's bytes: `*len` of them, and a NUL behind the last, which does not count. They stay where they are until the
+// text is freed.
+tidings_result tidings_text_get(const tidings_text *text,
+                                const char **data,
+                                size_t *len);
+
+// Frees a text. NULL is fine.
+tidings_result tidings_text_free(tidings_text *text);
+
+// A receiver with these secrets: `whsec_…`, which may be missing; two of them during rotation. Free it with
+// `tidings_webhook_free`.
+tidings_result tidings_webhook_new(const tidings_bytes *secrets, size_t count, tidings_webhook **webhook);
+
+// Checks a webhook: its body as it was received, byte for byte, and its headers. `now` is the time in seconds since 1970,
+// `tolerance` how many seconds the webhook's may be away from it. `TIDINGS_OK`: it is the sender's.
+// `TIDINGS_UNVERIFIED`: it is not to be trusted.
+tidings_result tidings_webhook_verify(const tidings_webhook *webhook,
+                                      const uint8_t *body,
+                                      size_t body_len,
+                                      const tidings_pair *headers,
+                                      size_t headers_count,
+                                      int64_t now,
+                                      uint64_t tolerance);
+
+// The value of the `webhook-signature` header for this id, time (in seconds since 1970) and body.
+tidings_result tidings_webhook_sign(const tidings_webhook *webhook,
+                                    const char *id,
+                                    size_t id_len,
+                                    int64_t time,
+                                    const uint8_t *body,
+                                    size_t body_len,
+                                    tidings_text **signature);
+
+// The answer to a sender's challenge, as JSON text: answer it with status 200. Sets NULL for a body that is none. Verify
+// it first.
+tidings_result tidings_webhook_challenge_answer(const uint8_t *body,
+                                                size_t body_len,
+                                                tidings_text **answer);
+
+// Frees a receiver. NULL is fine.
+tidings_result tidings_webhook_free(tidings_webhook *webhook);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TIDINGS_H */
+
+

@@ -1,0 +1,132 @@
+"""The examples of the C binding: built against an installed library, by warnings that are errors, and run."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import standardwebhooks
+from c.declared import EXAMPLES, WARNINGS, need
+
+NAMES = ["resume", "webhook", "poll"]
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+RESUMED = """a reader:
+0 {"step":0}
+1 {"step":1}
+2 {"step":2}
+another, from its cursor:
+3 {"step":3}
+4 {"step":4}
+5 {"step":5}
+6 {"step":6}
+the end
+"""
+
+
+def flags_of(prefix: Path) -> list[str]:
+    env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    if shutil.which("pkg-config") is None:
+        return ["-I", str(prefix / "include"), "-L", str(prefix / "lib"), "-ltidings"]
+    asked = ["pkg-config", "--cflags", "--libs", "tidings"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True, env=env).stdout.split()
+
+
+@pytest.fixture(scope="module", params=["plain", "sanitized"])
+def built(
+    request: pytest.FixtureRequest, compiler: str, prefix: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    out = tmp_path_factory.mktemp(request.param)
+    sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if request.param == "sanitized" else []
+    for name in NAMES:
+        source = str(EXAMPLES / f"{name}.c")
+        # `-D_POSIX_C_SOURCE`: poll() is POSIX's, not C11's.
+        command = [compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", *WARNINGS, *sanitize, source]
+        linked = [*command, "-o", str(out / name), *flags_of(prefix), f"-Wl,-rpath,{prefix / 'lib'}"]
+        done = subprocess.run(linked, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return out
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_append_and_resume(built: Path, tmp_path: Path) -> None:
+    assert run(built / "resume", f"sqlite:{tmp_path}/tidings.db") == RESUMED
+
+
+def test_two_tails_in_one_event_loop(built: Path, tmp_path: Path) -> None:
+    said = run(built / "poll", f"sqlite:{tmp_path}/tidings.db").splitlines()
+    assert {"tail 0 has 4 of 4", "tail 1 has 4 of 4"} <= set(said)
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[str, queue.Queue[tuple[bytes, dict[str, str]]]]]:
+    received: queue.Queue[tuple[bytes, dict[str, str]]] = queue.Queue()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.put((self.rfile.read(int(self.headers["content-length"])), dict(self.headers.items())))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook", received
+        server.shutdown()
+        thread.join()
+
+
+def test_a_watched_call_and_its_webhook(
+    built: Path, tmp_path: Path, receiver: tuple[str, queue.Queue[tuple[bytes, dict[str, str]]]]
+) -> None:
+    url, received = receiver
+    said = run(built / "webhook", f"sqlite:{tmp_path}/tidings.db", url, SECRET)
+    assert "outcome: 1, on disk: 1" in said
+    assert "delivered: 1" in said
+    acknowledged = json.loads(said.splitlines()[0].removeprefix("acknowledged: "))
+    assert acknowledged["requestId"] == 7
+    body, headers = received.get_nowait()
+    told = standardwebhooks.Webhook(SECRET).verify(body, {name.lower(): value for name, value in headers.items()})
+    assert told["data"]["callId"] == acknowledged["callId"]
+    assert told["data"]["outcome"]["result"]["content"][0]["text"] == "forty-two"
+    assert received.empty()
+
+
+def test_no_memory_is_lost_or_misused(built: Path, tmp_path: Path) -> None:
+    need("valgrind", "valgrind")
+    if built.name.startswith("sanitized"):
+        pytest.skip("valgrind runs the plain build, and the sanitizers have run the other")
+    checked = ["valgrind", "--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite", "--leak-check=full"]
+    assert run(*checked, built / "resume", f"sqlite:{tmp_path}/tidings.db") == RESUMED
+
+
+def test_the_readme_s_example(compiler: str, prefix: Path, tmp_path: Path) -> None:
+    (source,) = re.findall(
+        r"^```c\n(.*?)^```", (EXAMPLES.parent / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "example.c").write_text(source)
+    command = [compiler, "-std=c11", *WARNINGS, "example.c", "-o", "example", *flags_of(prefix)]
+    done = subprocess.run(
+        [*command, f"-Wl,-rpath,{prefix / 'lib'}"], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    subprocess.run([tmp_path / "example"], check=True, cwd=tmp_path, timeout=100)
+    assert (tmp_path / "tidings.db").stat().st_mode & 0o777 == 0o600

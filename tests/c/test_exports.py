@@ -1,0 +1,211 @@
+"""Every export of the header, called as no program should: an error code comes back, the process lives, and later calls
+work (B80, B82)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from c.declared import Function, functions
+
+OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 14
+EXPORTS = [function for function in functions() if function.result == "tidings_result"]
+
+ROOM = ctypes.create_string_buffer(4096)
+
+
+def ctype(kind: str) -> type:
+    """How a parameter crosses: a pointer as its address."""
+    if "*" in kind or kind in ("tidings_wake", "tidings_drop"):
+        return ctypes.c_void_p
+    return {
+        "int32_t": ctypes.c_int32,
+        "uint32_t": ctypes.c_uint32,
+        "int64_t": ctypes.c_int64,
+        "uint64_t": ctypes.c_uint64,
+        "size_t": ctypes.c_size_t,
+        "tidings_result": ctypes.c_int32,
+    }[kind]
+
+
+def is_out(kind: str) -> bool:
+    return ("*" in kind and not kind.startswith("const ") and not kind.startswith("tidings_")) or kind.endswith("**")
+
+
+def is_handle(kind: str) -> bool:
+    pointed = kind.removeprefix("const ").removesuffix("*").strip()
+    named = ("bytes", "pair", "event", "gap", "outcome", "delivery")
+    return kind.count("*") == 1 and pointed.startswith("tidings_") and pointed.removeprefix("tidings_") not in named
+
+
+@pytest.fixture(scope="module")
+def lib(library: Path) -> ctypes.CDLL:
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(autouse=True)
+def later_calls_work(lib: ctypes.CDLL) -> Iterator[None]:
+    yield
+    hub = ctypes.c_void_p()
+    assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), None, ctypes.byref(hub)) == OK
+    assert lib.tidings_hub_free(hub) == OK
+    assert lib.tidings_hub_free(hub) == INVALID_ARGUMENT, "freed twice"
+
+
+def call(lib: ctypes.CDLL, function: Function, values: list[object]) -> int:
+    exported = getattr(lib, function.name)
+    exported.argtypes = [ctype(kind) for kind, _ in function.parameters]
+    exported.restype = ctypes.c_int32
+    return int(exported(*values))
+
+
+def nothing(function: Function) -> list[object]:
+    return [None if ctype(kind) is ctypes.c_void_p else 0 for kind, _ in function.parameters]
+
+
+def somewhere(function: Function) -> list[object]:
+    """Room for what is answered, and nothing else."""
+    address = ctypes.addressof(ROOM)
+    return [
+        address if is_out(kind) else (None if ctype(kind) is ctypes.c_void_p else 0) for kind, _ in function.parameters
+    ]
+
+
+def message(lib: ctypes.CDLL) -> str:
+    text, data, length = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_size_t()
+    assert lib.tidings_last_error(ctypes.byref(text)) == OK
+    assert lib.tidings_text_get(text, ctypes.byref(data), ctypes.byref(length)) == OK
+    said = ctypes.string_at(data, length.value).decode()
+    assert lib.tidings_text_free(text) == OK
+    return said
+
+
+def test_the_walk_sees_them_all() -> None:
+    assert len(EXPORTS) > 80
+
+
+@pytest.mark.parametrize("function", EXPORTS, ids=lambda function: function.name)
+def test_null_everywhere(lib: ctypes.CDLL, function: Function) -> None:
+    result = call(lib, function, nothing(function))
+    if function.name.endswith("_free"):
+        assert result == OK, "free(NULL) is fine"
+        return
+    assert result == INVALID_ARGUMENT
+    names = {name for _, name in function.parameters}
+    assert message(lib).split(":")[0] in names | {"begin"}, "the message names the argument"
+
+
+@pytest.mark.parametrize("function", EXPORTS, ids=lambda function: function.name)
+def test_a_panic_inside_does_not_cross(lib: ctypes.CDLL, function: Function) -> None:
+    lib.tidings_testing_panic()
+    assert call(lib, function, somewhere(function)) == INTERNAL
+    assert "a defect of tidings" in message(lib)
+
+
+WITH_HANDLES = [function for function in EXPORTS if any(is_handle(kind) for kind, _ in function.parameters)]
+
+
+@pytest.mark.parametrize("function", WITH_HANDLES, ids=lambda function: function.name)
+def test_handles_that_are_none(lib: ctypes.CDLL, function: Function) -> None:
+    foreign, freed = ctypes.c_void_p(), ctypes.c_void_p()
+    assert lib.tidings_options_new(ctypes.byref(freed)) == OK
+    assert lib.tidings_options_free(freed) == OK
+    kind = "tidings_begin_new" if "options" in function.name else "tidings_options_new"
+    assert getattr(lib, kind)(ctypes.byref(foreign)) == OK
+    for handle in (1, 0xDEAD_BEEF, (1 << 64) - 1, freed.value, foreign.value):
+        values = somewhere(function)
+        for index, (kind, _) in enumerate(function.parameters):
+            if is_handle(kind):
+                values[index] = handle
+        assert call(lib, function, values) == INVALID_ARGUMENT, hex(handle or 0)
+
+
+WITH_LENGTHS = [function for function in EXPORTS if any(name.endswith("_len") for _, name in function.parameters)]
+
+
+@pytest.mark.parametrize("function", WITH_LENGTHS, ids=lambda function: function.name)
+@pytest.mark.parametrize("length", [1 << 31, (1 << 63) - 1, (1 << 64) - 1])
+def test_lengths_that_cannot_be(lib: ctypes.CDLL, function: Function, length: int) -> None:
+    # The pointers are good for one byte: a call that looked at more would read what is not there.
+    byte = ctypes.create_string_buffer(1)
+    for index, (_, name) in enumerate(function.parameters):
+        if name.endswith("_len"):
+            values = somewhere(function)
+            values[index] = length
+            values[index - 1] = ctypes.addressof(byte)
+            assert call(lib, function, values) == INVALID_ARGUMENT, name
+
+
+def test_text_that_is_not_utf_8(lib: ctypes.CDLL) -> None:
+    hub = ctypes.c_void_p()
+    assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), None, ctypes.byref(hub)) == OK
+    stream = ctypes.c_void_p()
+    for bad in (b"\xff", b"a\xc3", b"\xed\xa0\x80"):
+        got = lib.tidings_hub_stream(
+            hub, bad, ctypes.c_size_t(len(bad)), b"n", ctypes.c_size_t(1), ctypes.byref(stream)
+        )
+        assert got == INVALID_ARGUMENT
+        assert message(lib).startswith("scope: must be UTF-8")
+    assert stream.value is None, "outputs on success only"
+    assert lib.tidings_hub_free(hub) == OK
+
+
+def test_enumerations_that_are_none(lib: ctypes.CDLL) -> None:
+    hub, options, answer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), None, ctypes.byref(hub)) == OK
+    assert lib.tidings_options_new(ctypes.byref(options)) == OK
+    for number in (-1, 2, 999, 2**31 - 1):
+        assert lib.tidings_hub_flush(hub, ctypes.c_int32(number), None, None, ctypes.byref(answer)) == INVALID_ARGUMENT
+        assert message(lib).startswith("durability: ")
+        assert lib.tidings_hub_set_paused(hub, ctypes.c_int32(number)) == INVALID_ARGUMENT
+    for number in (-1, 0, 999):
+        assert lib.tidings_options_set_number(options, ctypes.c_int32(number), ctypes.c_uint64(1)) == INVALID_ARGUMENT
+        assert (
+            lib.tidings_options_set_text(options, ctypes.c_int32(number), b"", ctypes.c_size_t(0)) == INVALID_ARGUMENT
+        )
+    assert lib.tidings_options_set_number(options, 4, ctypes.c_uint64(2)) == INVALID_ARGUMENT, "a flag is 1 or 0"
+    assert lib.tidings_options_free(options) == OK
+    assert lib.tidings_hub_free(hub) == OK
+
+
+def test_a_constructor_that_fails_frees_nothing_of_the_caller(lib: ctypes.CDLL) -> None:
+    # B80: what is given stays the caller's, whether the call succeeds or not.
+    options, hub = ctypes.c_void_p(), ctypes.c_void_p()
+    assert lib.tidings_options_new(ctypes.byref(options)) == OK
+    assert lib.tidings_options_set_text(options, 9, b"never", ctypes.c_size_t(5)) == OK
+    assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), options, ctypes.byref(hub)) == INVALID_ARGUMENT
+    assert message(lib).startswith("undeliverable: ")
+    assert lib.tidings_options_set_text(options, 9, b"drop", ctypes.c_size_t(4)) == OK
+    assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), options, ctypes.byref(hub)) == OK
+    assert lib.tidings_options_free(options) == OK
+    assert lib.tidings_options_free(options) == INVALID_ARGUMENT
+    assert lib.tidings_hub_free(hub) == OK
+
+
+def test_user_data_is_let_go_of_once(lib: ctypes.CDLL) -> None:
+    # B81: each registration has its own, and its finalizer runs once, after the last call.
+    calls: list[tuple[str, int]] = []
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    wake = function(lambda data: calls.append(("wake", data or 0)))
+    finalize = function(lambda data: calls.append(("finalize", data or 0)))
+    ports = [ctypes.c_void_p(), ctypes.c_void_p()]
+    for number, port in enumerate(ports, 1):
+        assert lib.tidings_port_new_with_wake(wake, ctypes.c_void_p(number), finalize, ctypes.byref(port)) == OK
+    assert lib.tidings_port_free(ports[0]) == OK
+    assert lib.tidings_port_free(ports[0]) == INVALID_ARGUMENT
+    assert lib.tidings_port_free(ports[1]) == OK
+    assert [call for call in calls if call[0] == "finalize"] == [("finalize", 1), ("finalize", 2)]
+
+
+def test_names_and_retryability_are_those_of_the_one_table(lib: ctypes.CDLL) -> None:
+    name, retryable = ctypes.c_char_p(), ctypes.c_int32()
+    said = []
+    for number in range(15):
+        assert lib.tidings_result_name(ctypes.c_int32(number), ctypes.byref(name)) == OK
+        assert lib.tidings_result_retryable(ctypes.c_int32(number), ctypes.byref(retryable)) == OK
+        said.append((name.value, retryable.value))
+    assert said[0] == (b"ok", 0)
+    assert [name for name, again in said if again] == [b"congested", b"unavailable", b"timeout"]
+    assert lib.tidings_abi_version() == 1

@@ -1,0 +1,71 @@
+"""What `include/tidings.h` says is what the library has, in C and in C++."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from c.declared import HEADER, WARNINGS, functions, need
+
+# The sizes and places of what the library fills, on machines of 64 bits: an ABI that programs were built for.
+LAYOUTS = {
+    "tidings_bytes": (16, {"data": 0, "len": 8}),
+    "tidings_pair": (32, {"name": 0, "name_len": 8, "value": 16, "value_len": 24}),
+    "tidings_event": (64, {"seq": 0, "time_ms": 8, "kind": 16, "payload": 32, "identity": 48}),
+    "tidings_gap": (32, {"reason": 0, "has_earliest": 4, "has_head": 8, "earliest_seq": 16, "head_seq": 24}),
+    "tidings_outcome": (12, {"outcome": 0, "ours": 4, "committed": 8}),
+    "tidings_delivery": (136, {"id": 0, "event_id": 16, "call_id": 32, "principal": 48, "state": 96, "attempts": 128}),
+}
+
+
+def layouts(assertion: str) -> str:
+    lines = []
+    for name, (size, fields) in LAYOUTS.items():
+        lines.append(f'{assertion}(sizeof({name}) == {size}, "{name}");')
+        lines += [f'{assertion}(offsetof({name}, {field}) == {at}, "{name}.{field}");' for field, at in fields.items()]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("language", "standard", "assertion"),
+    [("c", "c11", "_Static_assert"), ("c", "c17", "_Static_assert"), ("c++", "c++17", "static_assert")],
+)
+def test_it_compiles_twice_in_one_unit_and_has_the_layouts_that_programs_were_built_for(
+    language: str, standard: str, assertion: str, compiler: str, tmp_path: Path
+) -> None:
+    if language == "c++":
+        need("c++", "g++")
+    source = tmp_path / ("unit.c" if language == "c" else "unit.cpp")
+    source.write_text(
+        f"#include <tidings.h>\n#include <tidings.h>\n{layouts(assertion)}\nint main(void) {{ return 0; }}\n"
+    )
+    flags = [flag for flag in WARNINGS if language == "c" or flag != "-Wstrict-prototypes"]
+    command = [compiler if language == "c" else "c++", f"-std={standard}", *flags, "-I", str(HEADER.parent)]
+    done = subprocess.run(
+        [*command, "-c", str(source), "-o", str(tmp_path / "unit.o")], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_library_exports_what_the_header_declares_and_nothing_else(library: Path) -> None:
+    listed = subprocess.run(["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True)
+    exported = {line.split()[2] for line in listed.stdout.splitlines()}
+    exported.discard("tidings_testing_panic")  # of the feature that these tests are built with
+    assert exported == {function.name for function in functions()}
+
+
+def test_every_handle_has_its_free() -> None:
+    declared = {function.name for function in functions()}
+    made = {kind.split()[0] for function in functions() for kind, _ in function.parameters if kind.endswith("**")}
+    assert made == {
+        *("tidings_answer", "tidings_batch", "tidings_begin", "tidings_call", "tidings_deliveries", "tidings_hub"),
+        *("tidings_options", "tidings_port", "tidings_stream", "tidings_tail", "tidings_text", "tidings_webhook"),
+        *("tidings_writer", "const"),  # tidings_result_name and tidings_text_get give a `const char *`
+    }
+    assert {f"{handle}_free" for handle in made - {"const"}} <= declared
+
+
+def test_the_soname_holds_the_major_version(library: Path) -> None:
+    shown = subprocess.run(["readelf", "-d", str(library)], check=True, capture_output=True, text=True)
+    assert "[libtidings.so.0]" in shown.stdout
