@@ -63,7 +63,7 @@ export function mcpServer(sdk, steps) {
 }
 
 /** Sessions by id, one transport and one store each, on one hub. */
-export async function mcp(t, sdk, hub, { retryInterval, attached } = {}) {
+export async function mcp(t, sdk, hub, { retryInterval, attached, watchStore } = {}) {
   const sessions = new Map();
   const steps = new Steps();
   const Transport = sdk === "sdk 1.32" ? StreamableHTTPServerTransport : NodeStreamableHTTPServerTransport;
@@ -76,6 +76,7 @@ export async function mcp(t, sdk, hub, { retryInterval, attached } = {}) {
     }
     if (session === undefined) {
       const store = eventStore(hub, () => transport);
+      watchStore?.(store);
       const transport = new Transport({
         sessionIdGenerator: () => randomUUID(),
         eventStore: store,
