@@ -23,7 +23,7 @@ from standardwebhooks.webhooks import Webhook
 
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
-WAIT = 20.0
+WAIT = 60.0
 """Seconds after which something that has to happen is taken not to happen."""
 
 

@@ -216,7 +216,7 @@ def test_a_client_that_leaves_leaves_nothing_behind(hub: Hub, front: Callable[..
         answer = asking(served.port, "s").get(begin)
         assert numbers(answer.take(1)) == [0]
         answer.cut()
-    end = time.monotonic() + 20
+    end = time.monotonic() + WAIT
     while served.server_state.tasks:
         assert time.monotonic() < end, "a request goes on without its client"
         time.sleep(0.01)
@@ -245,7 +245,7 @@ def test_what_was_evicted_is_told(make_hub: Callable[..., Hub], front: Callable[
     hub = make_hub(retention=Retention(max_events=5))
     begin, ids, _ = told(hub, count=20)
     port = front(hub).port
-    end = time.monotonic() + 20
+    end = time.monotonic() + WAIT
     while (events := asking(port, "s").get(begin).rest())[0].message["method"] == "n":
         assert time.monotonic() < end, "nothing was evicted"
         time.sleep(0.05)

@@ -16,7 +16,7 @@ from mcp_stage import (
     Stage,
     high_level_server,
 )
-from mcp_wire import LEGACY, MODERN, Answer, Client, Receiver, Served
+from mcp_wire import LEGACY, MODERN, WAIT, Answer, Client, Receiver, Served
 from tidings import Hub
 
 EVERY = ("completed", "failed", "timeout", "cancelled")
@@ -344,7 +344,7 @@ def test_a_log_line_of_the_tool_keeps_going_to_the_client(
 
 def wait_until(true: Callable[[], bool]) -> None:
     """Until something that no event tells is so; the time limit is only there to fail instead of hanging."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + WAIT
     while not true():
         assert time.monotonic() < end, "did not come true"
         time.sleep(0.005)
