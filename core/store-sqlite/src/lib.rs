@@ -23,6 +23,9 @@
 //! - **One SQLite per process.** Do not open the file with another copy of SQLite in the same process (Python's
 //!   `sqlite3`, better-sqlite3): POSIX locks drop when any descriptor of the file is closed
 //!   (<https://sqlite.org/howtocorrupt.html>, 2.2.1). Other processes may read it with any tool.
+//! - **What a medium changes behind our back.** The log has sums, so a torn or changed tail of it ends at its last whole
+//!   commit. SQLite keeps none over the database file: damage to its structure, to a chunk's layout or to anything sealed is
+//!   answered as `Corrupt`, a bit that flips within an event's payload there is not noticed.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a store waits for its medium and measures that")]
 
