@@ -28,4 +28,4 @@ def test_every_test_that_is_named_is_there() -> None:
             found = re.search(
                 rf"(?:fn|def) {re.escape(name)}\(|[(,] ?{re.escape(name)}[,)]|test\(\"{re.escape(name)}\"", text
             )
-            assert found, place
+            assert found, f"tests/faults/README.md names {place}, which is not there: was it renamed?"
