@@ -239,6 +239,7 @@ export interface Native {
     identity: [string, string][] | undefined,
   ): string;
   checkEvent(kind: string, payload: string | Uint8Array): void;
+  checkFire(name: string, payload: string | Uint8Array): void;
   closeAll(timeoutMs: number): boolean;
   logWaits(): boolean;
   takeLog(): { records: { level: "warning" | "error"; target: string; message: string }[]; dropped: number };

@@ -52,6 +52,15 @@ export class HostDelivery {
 /** Takes a delivery; see `Hub.registerRouteType`. */
 export type DeliveryHandler = (delivery: HostDelivery) => void | boolean | Promise<void | boolean>;
 
+/**
+ * What a handler of the package's own returns where its peer is gone.
+ *
+ * @internal
+ */
+export const UNREACHABLE = Symbol("unreachable");
+type Answer = void | boolean | typeof UNREACHABLE;
+type AnyHandler = (delivery: HostDelivery) => Answer | Promise<Answer>;
+
 export interface RouteOptions {
   /** Deliveries in the handler's hands or queued for it. */
   readonly limit?: number;
@@ -74,7 +83,7 @@ export function offer(place: NativeOffer, { limit, timeoutMs }: RouteOptions): N
  *
  * @internal
  */
-export function serve(outlet: NativeOutlet, handler: DeliveryHandler, inOrder = false): Registration {
+export function serve(outlet: NativeOutlet, handler: AnyHandler, inOrder = false): Registration {
   void (async () => {
     for (;;) {
       const delivery = await wait(() => outlet.next(), { background: true });
@@ -89,10 +98,11 @@ export function serve(outlet: NativeOutlet, handler: DeliveryHandler, inOrder = 
 }
 
 /** Never rejects: what the handler throws fails its delivery, not the process. */
-async function hand(delivery: NativeHostDelivery, handler: DeliveryHandler): Promise<void> {
+async function hand(delivery: NativeHostDelivery, handler: AnyHandler): Promise<void> {
   try {
     const taken = await handler(new HostDelivery(delivery));
     if (taken === false) delivery.refuse("refused");
+    else if (taken === UNREACHABLE) delivery.refuse("unreachable");
     else delivery.confirm();
   } catch (error) {
     delivery.refuse("failed");

@@ -132,6 +132,12 @@ pub fn check_event(kind: String, payload: Text) -> Result<()> {
     entry("checkEvent", || bridge::check_event(&kind, &bytes(payload)))
 }
 
+/// Checks what a tool's author fires.
+#[napi]
+pub fn check_fire(name: String, payload: Text) -> Result<()> {
+    entry("checkFire", || bridge::check_fire(&name, &bytes(payload)))
+}
+
 /// A task's terms.
 pub(crate) fn task_terms(ttl_ms: f64, bound: bool) -> bridge::Result<TaskTerms> {
     let ttl = bridge::milliseconds("ttlMs", ttl_ms)?;

@@ -1,24 +1,47 @@
 /** `attach`: what the adapter brings to a server, in one call; `notify`: telling its peers what has changed. */
 import type { Change, Fanout } from "../fanout";
+import { InvalidArgumentError } from "../errors";
 import { Hub } from "../hub";
+import { requestOf } from "./context";
 import { type AnyServer, Handlers, lowLevel, type SdkServer } from "./intercept";
 import { followPeers } from "./peers";
 import { authenticated, type PrincipalOf } from "./principal";
-import { type Terms, watchedCall } from "./watched-call";
-import { CONFIG, EXTENSION } from "./wire";
+import { SessionPlace } from "./place";
+import { type Policy, Routing } from "./routing";
+import { taskCall } from "./task-call";
+import { asker, TaskMethods } from "./task-methods";
+import { Tasks, type TasksOptions } from "./tasks";
+import { overHttp, type Transport } from "./transports";
+import { type Terms, toolRequest, watchedCall } from "./watched-call";
+import * as wire from "./wire";
 
 export interface AttachOptions {
-  /** The route types that clients may ask for, such as `["webhook"]`; none without: nothing of the draft is on. */
+  /**
+   * The route types that clients may ask for, such as `["webhook"]`; none without: nothing of the draft is on. `message` is a
+   * notification into the calling session; what a session cannot have is not in its capabilities.
+   */
   routes?: readonly string[];
   /** The names that routes of type `callback` and `message` may have. */
   open?: readonly string[];
+  /**
+   * Judges each client's config before anything else. What throws, or takes longer than ten seconds, refuses the config with
+   * -32603.
+   */
+  policy?: Policy;
   /** The time limit of tools, for all or by name, in milliseconds. A client may only lower it. */
   timeoutMs?: number | Readonly<Record<string, number>>;
+  /**
+   * Serves the Tasks extension (SEP-2663) on `@modelcontextprotocol/server` 2.x, to clients of 2026-07-28 that declare it; off
+   * unless it is named. A server that has tasks of its own keeps them: `"auto"` then stays off and says so.
+   */
+  tasks?: "off" | "auto" | TasksOptions;
+  /** Serves `tasks/stream` too (SEP-2694, a draft). */
+  tasksStream?: boolean;
   /** Who asks, from what the server's authentication found; `undefined`: the session stands in. */
   principal?: PrincipalOf;
   /** Registers the server's sessions, so that `notify` reaches them; `false` leaves that be. */
   fanout?: boolean;
-  /** How many calls of one principal may go on without their client. */
+  /** How many calls of one principal may go on without their client, and how many tasks it may have running. */
   detachedCalls?: number;
   /** For how long each of them may. */
   detachedMs?: number;
@@ -36,43 +59,95 @@ const attached = new WeakMap<object, Hub>();
  * `routes`: tool calls that bring a `notificationConfig` (SEP-992) are watched. A config is accepted whole or refused whole
  * (-32602, `data.faults`) before the tool runs, acknowledged before it runs and again in the result's `_meta`. The call ends in
  * exactly one outcome, and goes on when its client's connection is lost.
+ *
+ * `tasks`: a call that takes longer than two seconds is answered with a task, whose record is on disk by then, and which the
+ * client asks for by its id, also after a restart. `tasksStream` adds the task's progress, log and what the tool emits by
+ * `currentCall`, from any number on, then live.
  */
 export function attach(server: AnyServer, hub: Hub, options: AttachOptions = {}): void {
   const sdk = lowLevel(server);
   if (attached.has(sdk)) throw new Error("tidings is attached to this server already");
   const handlers = new Handlers(sdk);
-  const { routes = [], fanout = true, principal = authenticated } = options;
+  const { routes = [], open = [], policy, fanout = true, principal = authenticated, tasksStream = false } = options;
+  if (policy !== undefined && typeof policy !== "function") throw new TypeError("policy: must be a function");
+  const terms = Tasks.checked(options.tasks);
+  if (tasksStream && terms === undefined) {
+    throw new InvalidArgumentError('tasksStream: needs tasks, whose events it streams; say tasks: "auto"');
+  }
   attached.set(sdk, hub);
-  if (routes.length > 0) watchCalls(sdk, handlers, hub, options);
+  const routing = new Routing(routes, open, policy);
+  const methods = terms && new TaskMethods(sdk, hub, terms, principal, tasksStream);
+  const tasks = methods?.install(handlers, options.tasks === "auto") ? terms : undefined;
+  const places = new WeakMap<Transport, SessionPlace>();
+  /** The connection as a place for deliveries, where it outlives a request. */
+  const placeOf = (transport: Transport | undefined, modern: boolean): SessionPlace | undefined => {
+    if (transport === undefined || modern || (overHttp(transport) && transport.sessionId === undefined)) return undefined;
+    let place = places.get(transport);
+    if (place === undefined) places.set(transport, (place = new SessionPlace(hub, handlers, transport)));
+    return place;
+  };
+  if (routing.offers) advertise(sdk, handlers, routing, placeOf);
+  if (routing.offers || tasks !== undefined) watchCalls(sdk, handlers, hub, options, routing, tasks, placeOf);
   if (fanout) followPeers(sdk, handlers, hub, principal);
 }
 
-function watchCalls(sdk: SdkServer, handlers: Handlers, hub: Hub, options: AttachOptions): void {
-  const { routes = [], open = [], timeoutMs, detachedCalls = 64, detachedMs = 3_600_000 } = options;
-  const { principal = authenticated } = options;
-  const capability = { supportedRouteTypes: [...routes] };
-  sdk.registerCapabilities({ extensions: { [EXTENSION]: capability }, [CONFIG]: capability });
+type PlaceOf = (transport: Transport | undefined, modern: boolean) => SessionPlace | undefined;
+
+/** Says in each session's capabilities which route types it may use. */
+function advertise(sdk: SdkServer, handlers: Handlers, routing: Routing, placeOf: PlaceOf): void {
+  const capability = { supportedRouteTypes: [...routing.types] };
+  sdk.registerCapabilities({ extensions: { [wire.EXTENSION]: capability }, [wire.CONFIG]: capability });
+  for (const method of ["initialize", "server/discover"]) {
+    handlers.around(method, async (request, context, next) => {
+      const result = (await next(request, context)) as { capabilities?: { extensions?: object } };
+      const types = routing.typesOf(placeOf(sdk.transport, method !== "initialize"));
+      const own = { supportedRouteTypes: types };
+      const extensions = { ...result.capabilities?.extensions, [wire.EXTENSION]: own };
+      return { ...result, capabilities: { ...result.capabilities, extensions, [wire.CONFIG]: own } };
+    });
+  }
+}
+
+function watchCalls(
+  sdk: SdkServer,
+  handlers: Handlers,
+  hub: Hub,
+  options: AttachOptions,
+  routing: Routing,
+  tasks: Tasks | undefined,
+  placeOf: PlaceOf,
+): void {
+  const { timeoutMs, detachedCalls = 64, detachedMs = 3_600_000, principal = authenticated } = options;
   const limitOf = (tool: string): number | undefined =>
     typeof timeoutMs === "number" ? timeoutMs : Object.hasOwn(timeoutMs ?? {}, tool) ? timeoutMs?.[tool] : undefined;
 
-  handlers.around("tools/call", (request, context, next) => {
-    const { params } = request;
+  handlers.around("tools/call", async (message, context, next) => {
+    const { params } = message;
     const tool = params?.["name"];
     // What is no tools/call, the SDK refuses in its own words; nothing is accepted then.
-    if (typeof tool !== "string" || params?.[CONFIG] === undefined) return next(request, context);
+    if (typeof tool !== "string") return next(message, context);
+    const { modern, declared } = requestOf(context);
+    const mode = modern && tasks !== undefined ? tasks.mode(tool) : "never";
+    const declares = mode !== "never" && wire.declaresTasks(declared);
+    if (mode === "required" && !declares) throw wire.undeclared();
+    const configured = routing.offers && params?.[wire.CONFIG] !== undefined;
+    if (!configured && !declares) return next(message, context);
+    const { transport } = sdk;
     const terms: Terms = {
       hub,
-      routes,
-      open,
+      routing,
       timeoutMs: limitOf(tool),
       principal,
       detachedCalls,
       detachedMs,
       // Now: when the connection closes, the server forgets it.
-      transport: sdk.transport,
+      transport,
       transportNow: () => sdk.transport,
+      place: placeOf(transport, modern),
     };
-    return watchedCall(terms, next, request, context);
+    const asked = toolRequest(terms, next, message, context, configured);
+    if (tasks === undefined || !declares) return watchedCall(terms, asked);
+    return taskCall(terms, asked, tasks, asker(principal, asked.request, transport)[1]);
   });
 }
 

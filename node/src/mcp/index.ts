@@ -6,6 +6,9 @@
 export { eventStore, type SdkEventStore, SessionEventStore, type SessionTransport } from "./event-store";
 export { attach, type AttachOptions, notify } from "./attach";
 export { type FastMCP, type FastMCPSession, instrument, type InstrumentOptions } from "./fastmcp";
+export { currentCall, type ToolCall } from "./current";
+export type { Allow, Decision, Deny, Policy, PolicyRequest, Rewrite } from "./routing";
+export type { TaskMode, TasksOptions } from "./tasks";
 export { eventBus, HubEventBus, type ServerEvent } from "./bus";
 export { durableFetch, type DurableFetch, type DurableFetchOptions, type FetchHandler, type FetchOptions } from "./front";
 export type { AnyServer, SdkServer } from "./intercept";

@@ -1,8 +1,10 @@
 /**
- * What the adapter has to know of the SDKs' transports and is not public in them: `_streamMapping`, `_eventStore` and
- * `_onsessionclosed`, in the transport that the one for Node.js wraps, `_webStandardTransport`. Each is looked for and may be
- * absent; a test sees to it that the releases we support have them.
+ * What the adapter has to know of the SDKs' transports and is not public in them: `_streamMapping`, `_requestToStreamMapping`,
+ * `_eventStore`, `_enableJsonResponse` and `_onsessionclosed`, in the transport that the one for Node.js wraps,
+ * `_webStandardTransport`; `_sse` and `_responseMode` of the one for a single request. Each is looked for and may be absent.
  */
+import { setTimeout as sleep } from "node:timers/promises";
+
 import type { SdkEventStore } from "./event-store";
 
 /** A transport of either SDK, as far as the adapter needs it. */
@@ -13,13 +15,21 @@ export interface Transport {
   closeStandaloneSSEStream?(): void;
 }
 
+interface Controller {
+  readonly desiredSize: number | null;
+}
+
 interface Stream {
-  readonly controller?: { readonly desiredSize: number | null };
+  readonly controller?: Controller;
   cleanup?(): void;
 }
 
 interface Inside {
   _streamMapping?: Map<string, Stream>;
+  _requestToStreamMapping?: Map<string | number, string>;
+  _sse?: { readonly controller?: Controller };
+  _enableJsonResponse?: boolean;
+  _responseMode?: string;
   _eventStore?: SdkEventStore;
   _onsessionclosed?: (sessionId: string) => unknown;
   _webStandardTransport?: Inside;
@@ -28,8 +38,10 @@ interface Inside {
 /** The id of a session's own stream, which no request ends. */
 export const GET_STREAM = "_GET_stream";
 
-/** Messages that may wait for a client that does not read its session's own stream. */
+/** Messages that may wait for a client that does not read. */
 const MAX_BACKLOG = 256;
+/** Between two looks whether a client has read. */
+const LOOK_MS = 20;
 
 function inside(transport: object): Inside {
   const outer = transport as Inside;
@@ -58,8 +70,26 @@ export function listensOn(transport: object): boolean {
 
 /** Whether the session's own stream has a client that does not read it. The SDKs buffer for it without bound. */
 export function lags(transport: object): boolean {
-  const size = inside(transport)._streamMapping?.get(GET_STREAM)?.controller?.desiredSize;
+  return isFull(inside(transport)._streamMapping?.get(GET_STREAM)?.controller);
+}
+
+function isFull(controller: Controller | undefined): boolean {
+  const size = controller?.desiredSize;
   return typeof size === "number" && size < -MAX_BACKLOG;
+}
+
+/** Waits until the client of a request has read what was sent to it, but for a little; or until it is gone. */
+export async function drained(transport: object, requestId: string | number, signal: AbortSignal): Promise<void> {
+  const { _sse, _streamMapping, _requestToStreamMapping } = inside(transport);
+  const stream = _requestToStreamMapping?.get(requestId);
+  const controller = _sse?.controller ?? (stream === undefined ? undefined : _streamMapping?.get(stream)?.controller);
+  while (!signal.aborted && isFull(controller)) await sleep(LOOK_MS);
+}
+
+/** Whether answers are single JSON texts, beside which nothing can be sent. */
+export function answersInJson(transport: object): boolean {
+  const { _enableJsonResponse, _responseMode } = inside(transport);
+  return _enableJsonResponse === true || _responseMode === "json";
 }
 
 /** Ends the connection of a stream that was told to its end. 2.x does it; 1.x leaves it open for ever, without a public way. */

@@ -11,6 +11,8 @@ export const EXTENSION = "io.tidings/notification-config";
 export const ACKNOWLEDGED_METHOD = "notifications/config/acknowledged";
 export const ACKNOWLEDGED_META = "io.tidings/acknowledged";
 export const UNDELIVERED_META = "io.tidings/undelivered";
+/** A frame of a `message` route. */
+export const TRIGGERED_METHOD = "notifications/io.tidings/triggered";
 
 export const METHOD_NOT_FOUND = -32601;
 export const MISSING_CAPABILITY = -32021;
@@ -67,6 +69,29 @@ export function undeclared(): JsonRpcError {
   return new JsonRpcError(MISSING_CAPABILITY, message, { requiredCapabilities: { extensions: { [TASKS]: {} } } });
 }
 
+/** -32602 with `data` as the core words it: the faults and how many there were; nothing ran. */
+export function configRejected(data: unknown): JsonRpcError {
+  return new JsonRpcError(INVALID_PARAMS, "notificationConfig was rejected and nothing ran; data.faults says why", data);
+}
+
+/** Answered where the operator's policy did not come to a decision: nothing is sent anywhere on a guess. */
+export function policyFailed(): JsonRpcError {
+  return new JsonRpcError(INTERNAL_ERROR, "notificationConfig could not be judged and nothing ran", {
+    reason: "policy_failed",
+    retryable: true,
+  });
+}
+
+/** Answered for a tool that was stopped because its time was over. */
+export function timedOut(timeoutMs: number): JsonRpcError {
+  return new JsonRpcError(INTERNAL_ERROR, "The tool call timed out", { reason: "timeout", timeoutMs });
+}
+
+/** Tells the operator of what the client is not told. */
+export function warn(what: string, error: unknown): void {
+  process.emitWarning(`tidings: ${what}: ${String(error)}`, { code: "TIDINGS_CALL" });
+}
+
 export function configNotStored(): JsonRpcError {
   return new JsonRpcError(INTERNAL_ERROR, "notificationConfig could not be stored and nothing ran; try again later", {
     reason: "unavailable",
@@ -75,7 +100,7 @@ export function configNotStored(): JsonRpcError {
 }
 
 /** Answered for a call that somebody else ended while its tool ran: its timer, its client, or another process. */
-export function endedElsewhere({ outcome, reason }: Ended, callId: string): JsonRpcError {
+export function endedElsewhere({ outcome, reason }: Ended, callId: string | undefined): JsonRpcError {
   if (outcome === "timeout") {
     return new JsonRpcError(INTERNAL_ERROR, "The tool call timed out", { reason: "timeout", callId });
   }

@@ -1,0 +1,133 @@
+// Who may be told where: `message` routes into the calling session, and the operator's policy, on both SDKs.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+
+import { Client, deferred, hub } from "../harness.mjs";
+import { author, bothEras, post } from "./eras.mjs";
+
+const alive = setInterval(() => {}, 1_000);
+after(() => clearInterval(alive));
+
+const TRIGGERED = "notifications/io.tidings/triggered";
+
+async function call(client, routes) {
+  const stream = await client.request("tools/call", { name: "noop", arguments: {}, notificationConfig: { routes } });
+  return (await stream.rest()).at(-1).message;
+}
+
+async function supported(url) {
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  const { result } = (await (await new Client(url).request("initialize", params)).rest()).at(-1).message;
+  return result.capabilities.notificationConfig.supportedRouteTypes;
+}
+
+const MESSAGE = { id: "m", type: "message", triggers: ["completed"] };
+
+for (const sdk of [2, 1]) {
+  test(`sdk ${sdk}: a message goes into the calling session, and into no other`, async (t) => {
+    const h = await hub(t);
+    const { url } = await bothEras(t, h, { sdk, attached: { routes: ["webhook", "message"] } });
+    const [mine, other] = [await new Client(url).initialize(), await new Client(url).initialize()];
+    const [stream, theirs] = [await mine.get(), await other.get()];
+    const { result } = await call(mine, [MESSAGE]);
+    const { callId } = result._meta["io.tidings/acknowledged"];
+    const { message } = await stream.next();
+    assert.equal(message.method, TRIGGERED);
+    assert.equal(message.params.name, "tool_call.completed");
+    assert.equal(message.params.data.callId, callId);
+    assert.deepEqual(message.params.data.outcome.result.content, result.content);
+    // The next thing that the other session hears is what everybody hears.
+    h.notify("tools");
+    assert.equal((await theirs.next()).message.method, "notifications/tools/list_changed");
+  });
+
+  test(`sdk ${sdk}: a message to a session that is over goes to the next route`, async (t) => {
+    const h = await hub(t);
+    const gate = deferred();
+    const reached = deferred();
+    const make = (Server) => {
+      const server = new Server({ name: "test", version: "1" });
+      server.registerTool("noop", {}, async () => {
+        reached.resolve();
+        await gate.promise;
+        return { content: [] };
+      });
+      return server;
+    };
+    const attached = { routes: ["message", "callback"], open: ["heard"] };
+    const { url, sessions } = await bothEras(t, h, { sdk, make, attached });
+    const fired = deferred();
+    h.registerCallback("heard", (delivery) => fired.resolve(JSON.parse(delivery.body)));
+    const client = await new Client(url).initialize();
+    const routes = [MESSAGE, { id: "c", type: "callback", endpoint: "heard", triggers: ["completed"] }];
+    await client.request("tools/call", { name: "noop", arguments: {}, notificationConfig: { routes } });
+    await reached.promise;
+    await sessions.get(client.sessionId).transport.close();
+    gate.resolve();
+    assert.equal((await fired.promise).data.route, "c");
+  });
+
+  test(`sdk ${sdk}: a session is offered what it can have`, async (t) => {
+    const h = await hub(t);
+    const routes = ["webhook", "message", "callback"];
+    const kept = await bothEras(t, h, { sdk, attached: { routes } });
+    assert.deepEqual(await supported(kept.url), ["webhook", "message"]);
+    const without = await bothEras(t, h, { sdk, store: false, attached: { routes } });
+    assert.deepEqual(await supported(without.url), ["webhook"]);
+    const { error } = await call(await new Client(without.url).initialize(), [MESSAGE]);
+    assert.deepEqual([error.code, error.data.faults[0].path], [-32602, "/routes/0/type"]);
+    const judged = await bothEras(t, h, { sdk, store: false, attached: { routes, policy: () => true } });
+    assert.deepEqual(await supported(judged.url), routes);
+  });
+
+  test(`sdk ${sdk}: a policy allows, denies, rewrites, and refuses where it fails`, async (t) => {
+    const h = await hub(t);
+    const asked = [];
+    const decisions = {
+      plain: true,
+      no: false,
+      never: { deny: "not you" },
+      opened: { open: ["heard"] },
+      elsewhere: { open: ["heard"], rewrite: { routes: [{ id: "x", type: "callback", endpoint: "heard", triggers: ["completed"] }] } },
+      odd: "perhaps",
+    };
+    const policy = async (request) => {
+      asked.push(request);
+      const { id } = request.config.routes[0];
+      request.config.routes = []; // a copy, which changes nothing
+      if (!(id in decisions)) throw new Error("it broke");
+      return decisions[id];
+    };
+    const { url } = await bothEras(t, h, { sdk, attached: { routes: ["callback"], policy } });
+    const told = [];
+    h.registerCallback("heard", (delivery) => void told.push(delivery.route));
+    const client = await new Client(url).initialize();
+    const callback = (id) => [{ id, type: "callback", endpoint: "heard", triggers: ["completed"] }];
+    // Allowed, but not by that name.
+    assert.equal((await call(client, callback("plain"))).error.data.faults[0].path, "/routes/0/endpoint");
+    const no = (await call(client, callback("no"))).error;
+    assert.deepEqual([no.code, no.data.faults[0].rule, no.data.total], [-32602, "denied", 1]);
+    const never = (await call(client, callback("never"))).error;
+    assert.deepEqual(never.data.faults, [{ path: "", rule: "denied", message: "not you" }]);
+    for (const id of ["broken", "odd"]) {
+      const { error } = await call(client, callback(id));
+      assert.deepEqual([error.code, error.data], [-32603, { reason: "policy_failed", retryable: true }]);
+    }
+    assert.deepEqual((await call(client, callback("opened"))).result._meta["io.tidings/acknowledged"].acceptedRoutes, ["opened"]);
+    assert.deepEqual((await call(client, callback("elsewhere"))).result._meta["io.tidings/acknowledged"].acceptedRoutes, ["x"]);
+    while (told.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.deepEqual(told.sort(), ["opened", "x"]);
+    const { principal, session, tool } = asked[0];
+    assert.deepEqual([principal, session, tool], [`session:${client.sessionId}`, client.sessionId, "noop"]);
+  });
+}
+
+test("2026-07-28 has no session that a message could go into", async (t) => {
+  const h = await hub(t);
+  const { url } = await bothEras(t, h, { make: author, attached: { routes: ["webhook", "message"] } });
+  const discovered = await (await post(url, "server/discover", {})).json();
+  assert.deepEqual(discovered.result.capabilities.notificationConfig.supportedRouteTypes, ["webhook"]);
+  const params = { name: "noop", arguments: {}, notificationConfig: { routes: [MESSAGE] } };
+  const { error } = await (await post(url, "tools/call", params)).json();
+  assert.equal(error.data.faults[0].path, "/routes/0/type");
+});
