@@ -3,15 +3,17 @@ import type { Change, Fanout } from "../fanout";
 import { InvalidArgumentError } from "../errors";
 import { Hub } from "../hub";
 import { requestOf } from "./context";
+import { SessionEventStore } from "./event-store";
 import { type AnyServer, Handlers, lowLevel, type SdkServer } from "./intercept";
 import { followPeers } from "./peers";
 import { authenticated, type PrincipalOf } from "./principal";
 import { SessionPlace } from "./place";
+import { holdSession, recordSession } from "./sessions";
 import { type Policy, Routing } from "./routing";
 import { taskCall } from "./task-call";
 import { asker, TaskMethods } from "./task-methods";
 import { Tasks, type TasksOptions } from "./tasks";
-import { overHttp, type Transport } from "./transports";
+import { overHttp, storeOf, type Transport } from "./transports";
 import { type Terms, toolRequest, watchedCall } from "./watched-call";
 import * as wire from "./wire";
 
@@ -88,7 +90,23 @@ export function attach(server: AnyServer, hub: Hub, options: AttachOptions = {})
   };
   if (routing.offers) advertise(sdk, handlers, routing, placeOf);
   if (routing.offers || tasks !== undefined) watchCalls(sdk, handlers, hub, options, routing, tasks, placeOf);
+  keepSessions(sdk, handlers, hub, principal);
   if (fanout) followPeers(sdk, handlers, hub, principal);
+}
+
+/** Puts each session on record that our event store keeps, so that other processes may serve its streams. */
+function keepSessions(sdk: SdkServer, handlers: Handlers, hub: Hub, principal: PrincipalOf): void {
+  handlers.around("initialize", async (request, context, next) => {
+    const result = await next(request, context);
+    const { transport } = sdk;
+    if (transport?.sessionId === undefined) return result;
+    holdSession(transport.sessionId, transport);
+    if (storeOf(transport) instanceof SessionEventStore) {
+      const { authInfo } = requestOf(context);
+      recordSession(hub, transport.sessionId, transport, authInfo && principal(authInfo));
+    }
+    return result;
+  });
 }
 
 type PlaceOf = (transport: Transport | undefined, modern: boolean) => SessionPlace | undefined;

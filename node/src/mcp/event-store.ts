@@ -26,7 +26,7 @@ export interface SessionTransport {
 }
 
 /** The type of an event that is a message of the protocol; others are the adapter's own and never go out. */
-const MESSAGE = "message";
+export const MESSAGE = "message";
 /** The type of the event that stands for the priming event of a stream. */
 const OPENED = "io.tidings.opened";
 /** How many characters of the SDK's stream id go into a stream's name. */
@@ -235,12 +235,15 @@ function append(writer: Writer, payload: string, type: string, close: boolean): 
   }
 }
 
+/** The notification that the stream cannot be complete. */
+export function gapMessage({ reason, earliestSeq, headSeq }: Gap): object {
+  return { jsonrpc: "2.0", method: "notifications/io.tidings/gap", params: { reason, earliestSeq, headSeq } };
+}
+
 /** Sends an event that is a message; a gap as the notification that the stream cannot be complete. */
 async function tell(item: Event | Gap, send: Send): Promise<void> {
   if (item instanceof Gap) {
-    const { reason, earliestSeq, headSeq } = item;
-    const params = { reason, earliestSeq, headSeq };
-    await send(item.cursor, { jsonrpc: "2.0", method: "notifications/io.tidings/gap", params });
+    await send(item.cursor, gapMessage(item));
   } else if (item.type === MESSAGE) {
     await send(item.cursor, JSON.parse(item.payload));
   }

@@ -1,12 +1,16 @@
-/** `durableFetch`: what has to be answered before a server is there, in front of an MCP endpoint. */
+/** `durableFetch` and `durableFront`: what has to be answered before a server is there, in front of an MCP endpoint. */
 import { randomUUID } from "node:crypto";
+import type { ServerResponse } from "node:http";
 
 import { InvalidArgumentError } from "../errors";
 import type { Hub } from "../hub";
 import type { AuthInfo } from "./context";
 import type { Params } from "./intercept";
 import { Listeners } from "./listen";
+import { bodiless, type NodeRequest, write } from "./node-http";
 import { authenticated, type PrincipalOf } from "./principal";
+import { Resumer, wanted } from "./resume";
+import { livesHere } from "./sessions";
 import { KEEP_ALIVE_MS } from "./sse";
 import * as wire from "./wire";
 
@@ -21,13 +25,31 @@ export interface FetchOptions {
 /** An MCP endpoint in the form of fetch: `createMcpHandler(…).fetch`, or a function of your own. */
 export type FetchHandler = (request: Request, options?: FetchOptions) => Response | Promise<Response>;
 
-export interface DurableFetchOptions {
+/** Options of `durableFront`. */
+export interface FrontOptions {
   /** Who asks, from what the server's authentication found; the same as in `attach`. */
   principal?: PrincipalOf;
-  /** How many listeners of 2026-07-28 are served at a time. Default: 1,024. */
-  maxListeners?: number;
+  /**
+   * Whether this process holds a session, so that its requests go to the endpoint. Without it, those of servers that were
+   * attached live here, and no others.
+   */
+  lives?: (sessionId: string) => boolean;
   /** Between two comments on a silent stream, at most 25,000. Default: 15,000. */
   keepAliveMs?: number;
+}
+
+/** Options of `durableFetch`. */
+export interface DurableFetchOptions extends FrontOptions {
+  /** How many listeners of 2026-07-28 are served at a time. Default: 1,024. */
+  maxListeners?: number;
+}
+
+/** What answers for sessions that this process does not hold; see `durableFront`. */
+export interface DurableFront {
+  /** The answer to a request in the form of fetch; `undefined`: it is the endpoint's. */
+  answer(request: Request, options?: FetchOptions): Promise<Response | undefined>;
+  /** The same for node:http and Express: `true` when it was answered, else nothing was read or written. */
+  answerNode(request: NodeRequest, response: ServerResponse): Promise<boolean>;
 }
 
 /** The endpoint behind the front, to be called, or given to the SDK's `toNodeHandler`. */
@@ -41,14 +63,64 @@ export interface DurableFetch {
 /** A body that is larger is not looked at. */
 const MAX_BODY = 1024 * 1024;
 
+const NOT_FOUND = { jsonrpc: "2.0", error: { code: -32_001, message: "Session not found" }, id: null };
+
 /**
- * Puts a front before an MCP endpoint, which answers from the hub
+ * Answers for the sessions (up to 2025-11-25) that this process does not hold, in front of an MCP endpoint over node:http, Express
+ * or fetch.
+ *
+ * A GET with `Last-Event-ID` gets the rest of its stream from the hub, then follows it live, whichever process or language holds
+ * or held the session, also after a restart: where the session is on record (`attach` and our `eventStore` put it there), belongs
+ * to the one who asks, and has something left to say. Every other request of a session that does not live here gets 404, upon
+ * which a client starts a new one; the SDKs themselves answer 400, which clients take for a fault.
+ *
+ * ```ts
+ * const front = durableFront(hub);
+ * createServer(async (request, response) => {
+ *   if (await front.answerNode(request, response)) return;
+ *   …
+ * });
+ * ```
+ *
+ * Host, Origin and authentication are not checked here: put it inside whatever checks them. What was found is `request.auth` or
+ * `authInfo`. A session of somebody is never served to nobody, nor the other way round.
+ */
+export function durableFront(hub: Hub, options: FrontOptions = {}): DurableFront {
+  const { principal = authenticated, lives = livesHere, keepAliveMs = KEEP_ALIVE_MS } = options;
+  if (!(keepAliveMs > 0 && keepAliveMs <= 25_000)) {
+    throw new InvalidArgumentError("keepAliveMs: must be above 0 and at most 25000");
+  }
+  const resumer = new Resumer(hub, keepAliveMs);
+  const answer = async (request: Request, { authInfo }: FetchOptions = {}): Promise<Response | undefined> => {
+    const sessionId = request.headers.get("mcp-session-id");
+    if (sessionId === null || lives(sessionId)) return undefined;
+    const asked = wanted(request.method, (name) => request.headers.get(name));
+    const who = authInfo === undefined ? undefined : principal(authInfo as AuthInfo);
+    const resumed = asked && (await resumer.serve(asked, who, request.signal));
+    return resumed ?? Response.json(NOT_FOUND, { status: 404 });
+  };
+  return {
+    answer,
+    answerNode: async (request, response) => {
+      const sessionId = request.headers["mcp-session-id"];
+      if (typeof sessionId !== "string" || lives(sessionId)) return false;
+      const asked = bodiless(request, response);
+      const found = await answer(asked, request.auth === undefined ? {} : { authInfo: request.auth });
+      if (found === undefined) return false;
+      request.resume();
+      await write(found, response);
+      return true;
+    },
+  };
+}
+
+/**
+ * Puts a front before an MCP endpoint in the form of fetch, which does what `durableFront` does and answers from the hub
  *
  * - `subscriptions/listen` (2026-07-28): within the filter, for what the server declares, tasks by `taskIds` included; coalesced
  *   rather than cut when a client lags, and told what other processes publish.
  *
- * Everything else goes to the endpoint as it is. Host, Origin and authentication are not checked here: put it inside whatever
- * checks them, and hand on what was found as `authInfo`.
+ * Everything else goes to the endpoint as it is.
  *
  * ```ts
  * const handler = durableFetch(createMcpHandler(factory, { bus: eventBus(hub) }), hub);
@@ -64,21 +136,19 @@ export function durableFetch(
   if (!Number.isSafeInteger(maxListeners) || maxListeners < 0) {
     throw new InvalidArgumentError("maxListeners: must be a whole number, 0 or more");
   }
-  if (!(keepAliveMs > 0 && keepAliveMs <= 25_000)) {
-    throw new InvalidArgumentError("keepAliveMs: must be above 0 and at most 25000");
-  }
+  const front = durableFront(hub, options);
   const next: FetchHandler = typeof endpoint === "function" ? endpoint : (request, more) => endpoint.fetch(request, more);
   const listeners = new Listeners(hub, maxListeners, keepAliveMs);
 
-  const front = async (request: Request, more: FetchOptions = {}): Promise<Response> => {
+  const durable = async (request: Request, more: FetchOptions = {}): Promise<Response> => {
     if (request.method === "POST" && request.headers.get("mcp-method") === wire.LISTEN) {
       const body = more.parsedBody ?? (await json(request));
       const answer = await listen(next, listeners, principal, request, body, more.authInfo);
       if (answer !== undefined) return answer;
     }
-    return next(request, more);
+    return (await front.answer(request, more)) ?? next(request, more);
   };
-  return Object.assign(front, { fetch: front, endListeners: () => listeners.end() });
+  return Object.assign(durable, { fetch: durable, endListeners: () => listeners.end() });
 }
 
 /** The parsed body, of which the request keeps a copy; `undefined` for one that is none of ours. */

@@ -10,7 +10,17 @@ export { currentCall, type ToolCall } from "./current";
 export type { Allow, Decision, Deny, Policy, PolicyRequest, Rewrite } from "./routing";
 export type { TaskMode, TasksOptions } from "./tasks";
 export { eventBus, HubEventBus, type ServerEvent } from "./bus";
-export { durableFetch, type DurableFetch, type DurableFetchOptions, type FetchHandler, type FetchOptions } from "./front";
+export {
+  durableFetch,
+  type DurableFetch,
+  type DurableFetchOptions,
+  durableFront,
+  type DurableFront,
+  type FetchHandler,
+  type FetchOptions,
+  type FrontOptions,
+} from "./front";
+export type { NodeRequest } from "./node-http";
 export type { AnyServer, SdkServer } from "./intercept";
 export { SharedEventStore, sharedEventStore } from "./shared-store";
 export { TaskMessageQueue } from "./task-queue";
