@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from mcp_process import Process, ServerProcess
 from mcp_stage import KINDS
+from mcp_task_process import TaskProcess
 
 NODE = Path(__file__).resolve().parents[2] / "node" / "test" / "mcp" / "process.mjs"
 
@@ -38,6 +39,14 @@ def database(tmp_path: Path) -> Path:
 def python(database: Path) -> Iterator[ServerProcess]:
     """A Python server."""
     process = ServerProcess(database, KINDS[0])
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def python_tasks(database: Path) -> Iterator[TaskProcess]:
+    """A Python server with tasks."""
+    process = TaskProcess(database)
     yield process
     process.close()
 

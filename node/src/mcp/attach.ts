@@ -2,6 +2,7 @@
 import type { Change, Fanout } from "../fanout";
 import { InvalidArgumentError } from "../errors";
 import { Hub } from "../hub";
+import { serveCallMethods } from "./call-methods";
 import { requestOf } from "./context";
 import { SessionEventStore } from "./event-store";
 import { type AnyServer, Handlers, lowLevel, type SdkServer } from "./intercept";
@@ -88,7 +89,10 @@ export function attach(server: AnyServer, hub: Hub, options: AttachOptions = {})
     if (place === undefined) places.set(transport, (place = new SessionPlace(hub, handlers, transport)));
     return place;
   };
-  if (routing.offers) advertise(sdk, handlers, routing, placeOf);
+  if (routing.offers) {
+    advertise(sdk, handlers, routing, placeOf);
+    serveCallMethods(sdk, handlers, hub, principal);
+  }
   if (routing.offers || tasks !== undefined) watchCalls(sdk, handlers, hub, options, routing, tasks, placeOf);
   keepSessions(sdk, handlers, hub, principal);
   if (fanout) followPeers(sdk, handlers, hub, principal);

@@ -1,6 +1,6 @@
 /** One watched `tools/call`: accept the config, acknowledge it, run the tool, record the one outcome. */
 import type { Call, Ended } from "../call";
-import { ConfigError } from "../errors";
+import { ClosedError, ConfigError } from "../errors";
 import type { Hub } from "../hub";
 import { type Context, type Notification, RECORDED_TOKEN, type Request, requestOf, type Round } from "./context";
 import { asCurrent } from "./current";
@@ -248,7 +248,8 @@ export class Watched {
     try {
       ended = await outcome();
     } catch (error) {
-      wire.warn("an outcome could not be recorded", error);
+      // A hub that is closed has ended its calls itself.
+      if (!(error instanceof ClosedError)) wire.warn("an outcome could not be recorded", error);
       return undefined;
     }
     if (!ended.ours && (ended.outcome === "timeout" || ended.outcome === "cancelled")) {

@@ -67,6 +67,34 @@ for (const sdk of [2, 1]) {
     assert.equal((await fired.promise).data.route, "c");
   });
 
+  test(`sdk ${sdk}: a client stops a call by its id, of its own session only`, async (t) => {
+    const h = await hub(t);
+    const stopped = deferred();
+    const make = (Server) => {
+      const server = new Server({ name: "test", version: "1" });
+      server.registerTool("noop", {}, (context) => {
+        const signal = context.signal ?? context.mcpReq.signal;
+        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(stopped.resolve())));
+      });
+      return server;
+    };
+    const { url } = await bothEras(t, h, { sdk, make, attached: { routes: ["callback"], open: ["heard"] } });
+    const [mine, other] = [await new Client(url).initialize(), await new Client(url).initialize()];
+    const routes = [{ id: "c", type: "callback", endpoint: "heard", triggers: ["completed"] }];
+    const stream = await mine.request("tools/call", { name: "noop", arguments: {}, notificationConfig: { routes } });
+    let event;
+    do event = await stream.next();
+    while (event.message?.method !== "notifications/config/acknowledged");
+    const { callId } = event.message.params;
+    const cancel = async (client, params) =>
+      (await (await client.request("io.tidings/calls/cancel", params)).rest()).at(-1).message;
+    assert.equal((await cancel(other, { callId })).error.message, "Unknown call");
+    assert.equal((await cancel(mine, {})).error.code, -32602);
+    assert.deepEqual((await cancel(mine, { callId })).result, {});
+    await stopped.promise;
+    assert.equal((await stream.rest()).at(-1).message.error.data.reason, "cancelled");
+  });
+
   test(`sdk ${sdk}: a session is offered what it can have`, async (t) => {
     const h = await hub(t);
     const routes = ["webhook", "message", "callback"];

@@ -10,7 +10,7 @@ import { McpServer } from "@modelcontextprotocol/server";
 import { Hub } from "tidings";
 import { attach } from "tidings/mcp";
 
-import { Client, deferred, folder, hub, Sse } from "../harness.mjs";
+import { Client, deferred, folder, hub } from "../harness.mjs";
 import { bothEras, post } from "./eras.mjs";
 import { DECLARED, Play, TaskClient, TASKS, taskServer } from "./task-server.mjs";
 
@@ -323,4 +323,58 @@ test("a server keeps tasks of its own, and attach says what it does not take", a
     assert.throws(() => attach(plain(), h, { tasks }), { code: "invalid_argument" });
   }
   assert.throws(() => attach(plain(), h, { tasksStream: true }), { code: "invalid_argument" });
+});
+
+const answer = (value) => ({ action: "accept", content: { value } });
+
+test("a task asks, its listeners hear of it, and it is answered piece by piece", async (t) => {
+  const { client, play } = await start(t);
+  const { taskId } = await client.start("ask");
+  const listener = await client.stream("subscriptions/listen", { notifications: { taskIds: [taskId] } });
+  await listener.next();
+  assert.deepEqual((await client.one("tasks/update", { taskId, inputResponses: { early: answer("x") } })).result.resultType, "complete");
+  play.gate.resolve();
+  const asks = (task, ...keys) => task.status === "input_required" && Object.keys(task.inputRequests).sort().join() === keys.join();
+  const asked = await client.until(taskId, (task) => asks(task, "colour", "name"));
+  assert.equal(asked.inputRequests.name.method, "elicitation/create");
+  const { message } = await listener.next();
+  assert.equal(message.params.status, "input_required");
+  await client.one("tasks/update", { taskId, inputResponses: { colour: answer("red"), other: answer("?") } });
+  await client.until(taskId, (task) => asks(task, "name"));
+  await client.one("tasks/update", { taskId, inputResponses: { name: answer("me") } });
+  const again = await client.until(taskId, (task) => task.status === "input_required" && !("name" in task.inputRequests));
+  const [key] = Object.keys(again.inputRequests); // the tool's "name" once more, under a name that is new
+  await client.one("tasks/update", { taskId, inputResponses: { [key]: answer("yes") } });
+  const done = await client.finished(taskId);
+  assert.equal(done.result.content[0].text, "asked");
+  assert.deepEqual(play.rounds, [
+    [0, {}],
+    [1, { name: { value: "me" }, colour: { value: "red" } }],
+    [2, { name: { value: "yes" } }],
+  ]);
+  listener.cut();
+});
+
+test("a task that waits for an answer can be cancelled", async (t) => {
+  const { client, play } = await start(t);
+  const { taskId } = await client.start("ask");
+  play.gate.resolve();
+  await client.until(taskId, ({ status }) => status === "input_required");
+  await client.one("tasks/cancel", { taskId });
+  const task = await client.get(taskId);
+  assert.equal(task.status, "cancelled");
+  assert.equal("inputRequests" in task, false);
+});
+
+test("answers have to be there, and a call that is no task asks its client as ever", async (t) => {
+  const { client, play } = await start(t);
+  const { taskId } = await client.start("work");
+  // What is there and no object the SDK takes for an empty one.
+  assert.equal((await client.one("tasks/update", { taskId })).error.code, -32602);
+  play.gate.resolve();
+  const other = await start(t, { tasks: "auto" });
+  other.play.gate.resolve();
+  const { result } = await other.client.call("ask");
+  assert.equal(result.resultType, "input_required");
+  assert.deepEqual(Object.keys(result.inputRequests).sort(), ["colour", "name"]);
 });
