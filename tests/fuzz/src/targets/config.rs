@@ -106,7 +106,8 @@ fn refused(data: &[u8], faults: &Faults, tree: Option<&Value>) {
     let twice = faults.total() > Faults::MAX_LISTED || faults.listed().iter().any(|f| f.rule == rule::DUPLICATE_KEY);
     for fault in faults.listed() {
         assert!(!fault.message.is_empty() && !fault.rule.is_empty());
-        assert!(fault.rule.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", fault.rule);
+        let code = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        assert!(fault.rule.bytes().all(code), "{}", fault.rule);
         assert!(fault.message.len() < 2_048, "an answer to a hostile config stays small");
         // Where a member stands twice, the tree has another one of them than the fault.
         if let (Some(tree), false) = (tree, twice) {
