@@ -519,9 +519,11 @@ tidings_result tidings_call_ended(const tidings_call *call,
 // Frees a call's handle. A call that has not ended when its last handle goes has failed. NULL is fine.
 tidings_result tidings_call_free(tidings_call *call);
 
-// Deliveries, oldest first and at most `limit`: about a call, or all where `call_id` is NULL; in a state, or in any where
-// `state` is NULL. Blocks for a read. Free them with `tidings_deliveries_free`.
+// Deliveries, oldest first and at most `limit`: of a principal, about a call, in a state, each only where it is not NULL.
+// Blocks for a read. Free them with `tidings_deliveries_free`.
 tidings_result tidings_hub_deliveries(const tidings_hub *hub,
+                                      const char *principal,
+                                      size_t principal_len,
                                       const char *call_id,
                                       size_t call_id_len,
                                       const char *state,

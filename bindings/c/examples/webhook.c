@@ -22,7 +22,7 @@ static void print_text(const char *what, tidings_text *text) {
 static size_t count_in(const tidings_hub *hub, const char *call_id, size_t len, const char *state) {
   tidings_deliveries *deliveries = NULL;
   size_t count = 0;
-  CHECK(tidings_hub_deliveries(hub, call_id, len, state, strlen(state), 10, &deliveries));
+  CHECK(tidings_hub_deliveries(hub, NULL, 0, call_id, len, state, strlen(state), 10, &deliveries));
   CHECK(tidings_deliveries_count(deliveries, &count));
   CHECK(tidings_deliveries_free(deliveries));
   return count;

@@ -45,11 +45,13 @@ pub struct tidings_delivery {
 
 static DELIVERIES: Table<Vec<Delivery>> = Table::new(13);
 
-/// Deliveries, oldest first and at most `limit`: about a call, or all where `call_id` is NULL; in a state, or in any where
-/// `state` is NULL. Blocks for a read. Free them with `tidings_deliveries_free`.
+/// Deliveries, oldest first and at most `limit`: of a principal, about a call, in a state, each only where it is not NULL.
+/// Blocks for a read. Free them with `tidings_deliveries_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_hub_deliveries(
     hub: *const tidings_hub,
+    principal: *const c_char,
+    principal_len: usize,
     call_id: *const c_char,
     call_id_len: usize,
     state: *const c_char,
@@ -59,15 +61,16 @@ pub unsafe extern "C" fn tidings_hub_deliveries(
 ) -> tidings_result {
     entry("tidings_hub_deliveries", || {
         // SAFETY: the header's conventions.
-        let (out, call_id, state) = unsafe {
+        let (out, call_id, principal, state) = unsafe {
             (
                 Out::new("deliveries", deliveries)?,
                 memory::optional_text("call_id", call_id, call_id_len)?,
+                memory::optional_text("principal", principal, principal_len)?,
                 memory::optional_text("state", state, state_len)?,
             )
         };
         let limit = tidings_bridge::limit(i64::from(limit))?;
-        out.set(DELIVERIES.insert(HUBS.get("hub", hub)?.deliveries(call_id, state, limit)?));
+        out.set(DELIVERIES.insert(HUBS.get("hub", hub)?.deliveries(principal, call_id, state, limit)?));
         Ok(())
     })
 }
