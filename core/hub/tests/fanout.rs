@@ -3,6 +3,8 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use support::{FaultStore, TestClock, local, memory, over_with, wait};
@@ -535,6 +537,32 @@ fn a_task_that_ends_is_told_to_who_named_it_wherever_it_runs() {
         told[0].contains("acknowledged") && told[1].contains(r#""status":"completed""#) && told.len() == 2,
         "{told:?}"
     );
+}
+
+/// Whoever is told of a task may ask for another at once, in the waker itself.
+#[test]
+fn a_waker_may_listen_at_once() {
+    struct Listens(Arc<Outbox>, String, AtomicBool);
+    impl Wake for Listens {
+        fn wake(self: Arc<Self>) {
+            let sink = self.0.add_sink(SinkOptions::default()).expect("a sink");
+            listen(&self.0, sink, "9", &self.1);
+            self.2.store(true, Ordering::SeqCst);
+        }
+    }
+    let hub = memory();
+    let call = alices_task(&hub);
+    let outbox = Arc::new(hub.outbox().expect("an outbox"));
+    let filter = format!(r#"{{"taskIds":["{}"]}}"#, call.id());
+    let (sink, _) = modern(&outbox, "1", &filter);
+    let listens = Arc::new(Listens(Arc::clone(&outbox), filter, AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&listens));
+    assert!(outbox.poll_ready(&mut Context::from_waker(&waker)).is_pending());
+    wait(call.complete(b"{}")).expect("ended");
+    assert!(listens.2.load(Ordering::SeqCst), "told before the end is");
+    let told = write_all(&outbox);
+    assert!(told.iter().any(|(at, frame)| *at == sink && frame.contains(r#""status":"completed""#)), "{told:?}");
+    assert!(told.iter().any(|(at, frame)| *at != sink && frame.contains(r#""status":"completed""#)), "{told:?}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(crate) struct Fanouts {
     pub(super) failed: Arc<Mutex<Vec<SinkId>>>,
     pub(super) limits: Limits,
     pub(crate) others: Others,
-    /// Held while somebody looks at the state of one thing and tells of it.
+    /// Held while somebody looks at the state of one thing and marks who is to be told; never while a host is woken.
     pub(super) telling: Mutex<()>,
 }
 
@@ -149,14 +149,26 @@ impl Fanouts {
     }
 
     pub(super) fn local(&self, ready: &Ready<'_>, now: StoreMillis) -> Fanout {
-        let mut all = Fanout::default();
+        let (all, wakes) = self.local_quietly(ready, now);
+        for outbox in wakes {
+            outbox.signal.raise();
+        }
+        all
+    }
+
+    /// The same, for who holds a lock: the outboxes whose signals are to be raised without it.
+    fn local_quietly(&self, ready: &Ready<'_>, now: StoreMillis) -> (Fanout, Vec<Arc<outbox::Shared>>) {
+        let (mut all, mut wakes) = (Fanout::default(), Vec::new());
         for outbox in self.outboxes().iter().filter_map(Weak::upgrade) {
-            let one = outbox.publish(ready, now);
+            let (one, wake) = outbox.publish_quietly(ready, now);
             all.told += one.told;
             all.skipped += one.skipped;
             all.failed += one.failed;
+            if wake {
+                wakes.push(outbox);
+            }
         }
-        all
+        (all, wakes)
     }
 
     /// The listeners' names under a method.

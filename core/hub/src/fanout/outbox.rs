@@ -44,21 +44,28 @@ impl Shared {
 
     /// Changes the board, and tells the host if there is something for it.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Board) -> T) -> T {
+        let (done, wakes) = self.change_quietly(change);
+        if wakes {
+            self.signal.raise();
+        }
+        done
+    }
+
+    /// The same, for who holds a lock: whether the host has to be told, which may call anything of ours.
+    pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut Board) -> T) -> (T, bool) {
         let mut board = lock(&self.board);
         let was_ready = board.is_ready();
         let done = change(&mut board);
         let is_ready = board.is_ready();
         self.listeners.store(board.listeners(), Ordering::Release);
         drop(board);
-        if is_ready && !was_ready {
-            self.signal.raise();
-        }
-        done
+        (done, is_ready && !was_ready)
     }
 
-    pub(super) fn publish(&self, ready: &Ready<'_>, now: StoreMillis) -> Fanout {
+    /// Whether the host has to be told stands beside the counts.
+    pub(super) fn publish_quietly(&self, ready: &Ready<'_>, now: StoreMillis) -> (Fanout, bool) {
         let mut failed = 0;
-        let (fanout, gone) = self.change(|board| {
+        let ((fanout, gone), wakes) = self.change_quietly(|board| {
             let mut gone = Vec::new();
             let methods = ready.lists.and(ready.named.as_ref().map_or(MethodSet::EMPTY, |n| MethodSet::one(n.method)));
             board.expire(now, |sink, filters| {
@@ -67,8 +74,8 @@ impl Shared {
             });
             (board.publish(ready), gone)
         });
-        self.report(gone);
-        Fanout { failed, ..fanout }
+        let wakes = self.report_quietly(gone) || wakes;
+        (Fanout { failed, ..fanout }, wakes)
     }
 
     pub(super) fn expire(&self, now: StoreMillis) {
@@ -79,15 +86,20 @@ impl Shared {
 
     /// Sinks have failed: the host is told.
     fn report(&self, gone: Vec<SinkId>) {
+        if self.report_quietly(gone) {
+            self.signal.raise();
+        }
+    }
+
+    fn report_quietly(&self, gone: Vec<SinkId>) -> bool {
         if gone.is_empty() {
-            return;
+            return false;
         }
         let mut failed = lock(&self.failed);
         failed.extend(gone);
         let over = failed.len().saturating_sub(FAILED_KEPT);
         failed.drain(..over);
-        drop(failed);
-        self.signal.raise();
+        true
     }
 
     pub(super) fn next_late(&self) -> Option<StoreMillis> {

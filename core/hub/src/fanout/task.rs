@@ -32,21 +32,27 @@ pub(crate) fn task_changed(core: &Core, id: CallId) {
 /// Tells of a task's state as it is now. Who may hear it was asked when the listener named the task.
 pub(super) fn tell(core: &Core, method: usize, id: &str, audience: Option<&str>) {
     // Held from the look to the telling, so that what was seen earlier is not told later.
-    let _telling = lock(&core.fanouts.telling);
+    let telling = lock(&core.fanouts.telling);
     if core.fanouts.names(method).binary_search_by(|name| name.as_str().cmp(id)).is_err() {
         return;
     }
-    if let Some(frame) = frame(core, method, id, |_| true) {
-        let named = Some(Named { method, name: id, frame });
-        core.fanouts.local(&Ready { lists: MethodSet::EMPTY, named, audience }, core.timeline.now());
+    let Some(frame) = frame(core, method, id, |_| true) else { return };
+    let ready = Ready { lists: MethodSet::EMPTY, named: Some(Named { method, name: id, frame }), audience };
+    let (_, wakes) = core.fanouts.local_quietly(&ready, core.timeline.now());
+    drop(telling);
+    for outbox in wakes {
+        outbox.signal.raise();
     }
 }
 
 /// Tells a new listener of a task that is not just working: what became of it before will not be told again.
 pub(super) fn tell_new(core: &Core, outbox: &Shared, listener: ListenerId, method: usize, id: &str) {
-    let _telling = lock(&core.fanouts.telling);
-    if let Some(frame) = frame(core, method, id, |task| task.status != WORKING) {
-        outbox.change(|board| board.note(listener, method, id, &frame));
+    let telling = lock(&core.fanouts.telling);
+    let Some(frame) = frame(core, method, id, |task| task.status != WORKING) else { return };
+    let ((), wakes) = outbox.change_quietly(|board| board.note(listener, method, id, &frame));
+    drop(telling);
+    if wakes {
+        outbox.signal.raise();
     }
 }
 
