@@ -113,7 +113,7 @@ fn one_principal_does_not_see_anothers_deliveries() {
     let receipts = |principal: &str| {
         let mut tail = hub.stream(principal, "deliveries").expect("a key").tail(After::Earliest).expect("there");
         let read = wait(tail.next()).expect("not closed").expect("a read");
-        let event = read.events.first().expect("a receipt").clone();
+        let event = read.events.first().expect("a receipt");
         let call = String::from_utf8(event.payload.to_vec()).expect("JSON text");
         (event.kind.to_string(), call, tail.cursor().to_string())
     };
