@@ -157,7 +157,8 @@ fn endpoints_that_fail_at_random_and_three_kills() {
     let ids: BTreeSet<_> = fired.iter().copied().collect();
     assert_eq!(ids.len(), fired.len(), "one firing, one delivery on its first route");
     let (mut first, mut second) = (of(&["first"]), of(&["second"]));
-    (first.sort_unstable(), second.sort_unstable());
+    first.sort_unstable();
+    second.sort_unstable();
     assert_eq!(first, second, "each that was handed over, once and with its id");
     assert!(fired.len() as i64 >= deliveries - third / 4 - 3, "{} of {deliveries}", fired.len());
 
