@@ -234,6 +234,26 @@ fn a_sink_that_breaks_takes_its_listeners_along_and_is_told_of_once() {
     assert_eq!(hub.failed_sinks().expect("open"), []);
 }
 
+/// A host that waits hears of a failure although there is nothing to take, and then waits again whether or not it has asked
+/// which sink it was.
+#[test]
+fn who_waits_is_told_once_that_a_sink_has_failed() {
+    let hub = memory();
+    let outbox = hub.outbox().expect("an outbox");
+    let [(one, _), (two, _)] = [legacy(&outbox), legacy(&outbox)];
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(outbox.poll_ready(&mut cx).is_pending());
+    outbox.broke(one);
+    assert!(outbox.poll_ready(&mut cx).is_ready());
+    assert!(outbox.poll_ready(&mut cx).is_pending());
+    assert_eq!(hub.failed_sinks().expect("open"), [one]);
+    assert!(outbox.poll_ready(&mut cx).is_pending());
+    // One that failed before anybody waited is not missed either.
+    outbox.broke(two);
+    wait(outbox.ready()).expect("open");
+    assert_eq!(hub.failed_sinks().expect("open"), [two]);
+}
+
 /// Field case B44, for what we send: nothing that is not read holds up anything else.
 #[test]
 fn who_does_not_write_in_time_has_failed_and_holds_up_nobody() {

@@ -1,124 +1,17 @@
 //! Who listens at one outbox, and what waits for whom. Everything here happens under the outbox's lock.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 use tidings_proto::fanout::state::{Listener as ListenerState, ListenerAct, ListenerEvent, Sink, SinkAct, SinkEvent};
 use tidings_proto::fanout::{Filter, Frame, MethodSet, Protocol, Tag};
 use tidings_proto::time::StoreMillis;
 
+use super::below::above;
+use super::handle::{ListenerId, Parcel, SinkId};
+use super::listener::Listener;
 use super::set::{Key, Members, Table};
 use super::{Fanout, Limits, Ready};
-
-/// Names one sink, in this process, for ever.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SinkId {
-    pub(super) outbox: u32,
-    pub(super) key: Key,
-}
-
-/// Names one listener, at its outbox, for ever.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListenerId(pub(super) Key);
-
-fn number(key: Key) -> u64 {
-    u64::from(key.generation) << 32 | u64::from(key.index)
-}
-
-fn key(number: u64) -> Key {
-    // Halves of 64 bits.
-    Key { index: (number & u64::from(u32::MAX)) as u32, generation: (number >> 32) as u32 }
-}
-
-impl SinkId {
-    /// The outbox's number and the sink's at it, for hosts that keep plain numbers.
-    pub fn to_numbers(self) -> (u32, u64) {
-        (self.outbox, number(self.key))
-    }
-
-    /// The sink of those numbers.
-    pub fn from_numbers(outbox: u32, sink: u64) -> Self {
-        Self { outbox, key: key(sink) }
-    }
-}
-
-impl ListenerId {
-    /// The listener as a plain number.
-    pub fn to_number(self) -> u64 {
-        number(self.0)
-    }
-
-    /// The listener of that number.
-    pub fn from_number(listener: u64) -> Self {
-        Self(key(listener))
-    }
-}
-
-impl fmt::Debug for SinkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SinkId({}:{}.{})", self.outbox, self.key.index, self.key.generation)
-    }
-}
-
-impl fmt::Debug for ListenerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ListenerId({}.{})", self.0.index, self.0.generation)
-    }
-}
-
-/// Something for the host to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Parcel {
-    /// Write this frame, and say so by [`written`](super::Outbox::written) or [`broke`](super::Outbox::broke).
-    Frame {
-        /// Where to.
-        sink: SinkId,
-        /// Whose it is.
-        listener: ListenerId,
-        /// What to write.
-        frame: Frame,
-        /// What makes it that listener's, see [`Frame::tagged`].
-        tag: Option<Tag>,
-    },
-    /// The listener has ended in order, and everything before was written: the request that opened it may have its result.
-    Finish {
-        /// Where.
-        sink: SinkId,
-        /// Which.
-        listener: ListenerId,
-    },
-}
-
-/// Something to tell of one thing.
-#[derive(Debug)]
-struct Waiting {
-    method: usize,
-    name: Box<str>,
-    frame: Frame,
-}
-
-#[derive(Debug)]
-struct Listener {
-    /// The publish that it was last counted in.
-    counted: u32,
-    /// Lists that have changed since it was last handed frames.
-    lists: MethodSet,
-    state: ListenerState,
-    /// It is in `ready`.
-    queued: bool,
-    sink: Key,
-    /// Its acknowledgement is in the host's hands.
-    acknowledging: bool,
-    /// Its acknowledgement has not been handed out.
-    acknowledgement: Option<Frame>,
-    tag: Option<Tag>,
-    filter: Filter,
-    /// It is told of what lies below the things it named too (legacy `resources/subscribe`).
-    below: bool,
-    /// Single things that have changed.
-    names: Vec<Waiting>,
-}
 
 #[derive(Debug)]
 struct SinkRow {
@@ -331,15 +224,10 @@ impl Board {
 
     /// Puts a listener for which something waits on the list.
     fn queue(&mut self, key: Key) {
-        let Some(row) = self.listeners.get_mut(key) else { return };
-        let waits = match row.state {
-            ListenerState::Opening => row.acknowledgement.is_some(),
-            ListenerState::Active => !row.lists.is_empty() || !row.names.is_empty(),
-            ListenerState::Ending => true,
-            ListenerState::Ended => false,
-        };
-        if waits && !row.queued {
-            row.queued = true;
+        if let Some(row) = self.listeners.get_mut(key)
+            && row.waits()
+            && !std::mem::replace(&mut row.queued, true)
+        {
             self.ready.push_back(key);
         }
     }
@@ -443,10 +331,9 @@ impl Board {
     }
 
     fn after_write(&mut self, key: Key) {
-        if let Some(listener) = self.listeners.get_mut(key)
-            && std::mem::take(&mut listener.acknowledging)
-        {
-            self.opened(ListenerId(key));
+        let Some(row) = self.listeners.get_mut(key) else { return };
+        if std::mem::take(&mut row.acknowledging) {
+            row.state = row.state.step(ListenerEvent::Opened).0;
         }
         self.queue(key);
     }
@@ -625,55 +512,9 @@ impl Board {
     }
 }
 
-impl Listener {
-    /// Notes that one thing has changed. Beyond `lag` things the names it asked by stand for what lies below them, of
-    /// which there are only so many.
-    fn note(&mut self, method: usize, name: &str, frame: &Frame, asked: &str, lag: usize, protocol: &Protocol) {
-        if let Some(known) = self.names.iter_mut().find(|known| known.method == method && *known.name == *name) {
-            known.frame = frame.clone();
-            return;
-        }
-        if self.names.len() >= lag && name != asked {
-            // It has asked by that name, so it may hear it.
-            if let Some(Ok(frame)) = protocol.methods.get(method).map(|method| Frame::named(method, asked)) {
-                self.names.retain(|known| known.method != method || !lies_below(&known.name, asked));
-                self.note(method, asked, &frame, asked, lag, protocol);
-            }
-            return;
-        }
-        self.names.push(Waiting { method, name: name.into(), frame: frame.clone() });
-    }
-}
-
 #[inline]
 fn may_hear(sinks: &Table<SinkRow>, sink: Key, audience: Option<&str>) -> bool {
     sinks.get(sink).is_some_and(|sink| {
         sink.reachable && audience.is_none_or(|audience| sink.principal.as_deref() == Some(audience))
     })
-}
-
-/// The names that `name` lies below: what stands before each `/`, with it and without it.
-fn above(name: &str) -> impl Iterator<Item = &str> {
-    let slashes = name.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at);
-    let both = slashes.flat_map(|at| [at, at + 1]);
-    both.filter(move |at| *at > 0 && *at < name.len()).filter_map(|at| name.get(..at))
-}
-
-fn lies_below(name: &str, above: &str) -> bool {
-    name.strip_prefix(above).is_some_and(|rest| !rest.is_empty() && (above.ends_with('/') || rest.starts_with('/')))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lies_below_what() {
-        let all: Vec<_> = above("file:///a/b").collect();
-        assert_eq!(all, ["file:", "file:/", "file:/", "file://", "file://", "file:///", "file:///a", "file:///a/"]);
-        assert!(lies_below("file:///a/b", "file:///a") && lies_below("file:///a/b", "file:///a/"));
-        assert!(!lies_below("file:///ab", "file:///a") && !lies_below("file:///a", "file:///a"));
-        assert_eq!(above("a/").collect::<Vec<_>>(), ["a"]);
-        assert_eq!(above("").count(), 0);
-    }
 }

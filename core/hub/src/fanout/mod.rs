@@ -8,7 +8,10 @@
 //!
 //! Tables, gates and frames are `tidings_proto::fanout`'s.
 
+mod below;
 mod board;
+mod handle;
+mod listener;
 pub(crate) mod others;
 mod outbox;
 mod set;
@@ -21,7 +24,7 @@ use std::time::Duration;
 use tidings_proto::fanout::{About, Frame, KindSet, MethodSet, Protocol};
 use tidings_proto::time::StoreMillis;
 
-pub use self::board::{ListenerId, Parcel, SinkId};
+pub use self::handle::{ListenerId, Parcel, SinkId};
 pub(crate) use self::others::Others;
 pub use self::outbox::{Outbox, SinkOptions};
 pub(crate) use self::task::{task_changed, task_op};

@@ -1,7 +1,7 @@
 //! Where a host takes frames.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use tidings_proto::fanout::{About, Filter, MethodSet, NoFrame, Profile, Tag};
 use tidings_proto::id::RequestId;
 use tidings_proto::time::StoreMillis;
 
-use super::board::{Board, ListenerId, Parcel, SinkId};
+use super::board::Board;
+use super::handle::{ListenerId, Parcel, SinkId};
 use super::{Fanout, Ready, deadline_ms, others, task};
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     board: Mutex<Board>,
     pub(super) signal: Signal,
     failed: Arc<Mutex<Vec<SinkId>>>,
+    /// A sink has failed since the host was last told so.
+    has_failed: AtomicBool,
     listeners: AtomicUsize,
 }
 
@@ -34,6 +37,7 @@ impl Shared {
             board: Mutex::new(board),
             signal: Signal::default(),
             failed,
+            has_failed: AtomicBool::new(false),
             listeners: AtomicUsize::new(0),
         }
     }
@@ -99,6 +103,7 @@ impl Shared {
         failed.extend(gone);
         let over = failed.len().saturating_sub(FAILED_KEPT);
         failed.drain(..over);
+        self.has_failed.store(true, Ordering::Release);
         true
     }
 
@@ -269,8 +274,8 @@ impl Outbox {
 
     /// Parcels for the host, in order: about `max` at most, all that waits for one listener together.
     pub fn take(&self, max: usize) -> Vec<Parcel> {
-        let now = self.core.timeline.now();
-        self.change(|board| board.take(max, now))
+        // Whoever takes until there is nothing left asks once more than there is something: that needs no clock.
+        self.change(|board| if board.is_ready() { board.take(max, self.core.timeline.now()) } else { Vec::new() })
     }
 
     /// The host has written so many of the frames it was handed for a sink. `false`: too late, the sink has failed or gone.
@@ -297,22 +302,19 @@ impl Outbox {
         ended.unwrap_or(0)
     }
 
-    /// Ready when there is something to [take](Self::take), when a sink has failed, and when the hub has closed (which is
-    /// then the error).
+    /// Ready when there is something to [take](Self::take), once after a sink has failed, and when the hub has closed (which
+    /// is then the error).
     pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             if let Err(error) = self.core.alive() {
                 return Poll::Ready(Err(error));
             }
             self.shared.signal.reset();
-            if lock(&self.shared.board).is_ready() {
+            if self.shared.has_failed.swap(false, Ordering::AcqRel) || lock(&self.shared.board).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             if self.shared.signal.register(cx.waker()) {
                 return Poll::Pending;
-            }
-            if !lock(&self.shared.failed).is_empty() {
-                return Poll::Ready(Ok(()));
             }
         }
     }

@@ -10,15 +10,18 @@ use crate::id::RequestId;
 use crate::json::{self, Kind};
 use crate::redact::member_range;
 
-/// A JSON-RPC notification, encoded. Clones share the text.
+/// A JSON-RPC notification, encoded. Clones share it: what is handed out for each of many listeners is one pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct Frame(Arc<Encoded>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Encoded {
     method: &'static str,
-    text: Arc<str>,
+    text: Box<str>,
     params: Params,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Params {
     /// There are none.
     None,
@@ -59,7 +62,7 @@ impl Tag {
 impl Frame {
     /// A notification that a list has changed: it has no parameters.
     pub fn list(method: &Method) -> Self {
-        Self { method: method.name, text: begin(method.name, "}").into(), params: Params::None }
+        Self::new(method.name, begin(method.name, "}"), Params::None)
     }
 
     /// A notification about the thing of that name.
@@ -72,7 +75,7 @@ impl Frame {
         json::push_name(&mut params, member);
         json::push_string(&mut params, name);
         params.push('}');
-        Ok(Self::with_params(method.name, &params, false))
+        Ok(Self::with_params(method.name, &params, Params::Some))
     }
 
     /// A notification whose parameters are that JSON object. It may have a `_meta`, an object, to which a tag is added.
@@ -86,15 +89,13 @@ impl Frame {
         }
         // A second `_meta` would hide the first from a reader, who takes the last of two: the tag has to go into it.
         let meta = member_range(raw, "_meta");
-        let Some(meta) = meta else { return Ok(Self::with_params(method, raw, is_empty(raw))) };
+        let Some(meta) = meta else {
+            return Ok(Self::with_params(method, raw, if is_empty(raw) { Params::Empty } else { Params::Some }));
+        };
         let own = raw.get(meta.clone()).filter(|own| Kind::of(own) == Some(Kind::Object)).ok_or(NoFrame::NoObject)?;
         let empty = is_empty(own);
-        let mut frame = Self::with_params(method, raw, false);
-        if let Params::Some(all) = frame.params {
-            let end = all.start + meta.end - 1;
-            frame.params = Params::Meta { all, end, empty };
-        }
-        Ok(frame)
+        let with_end = |all: Range<usize>| Params::Meta { end: all.start + meta.end - 1, all, empty };
+        Ok(Self::with_params(method, raw, with_end))
     }
 
     /// The acknowledgement that repeats what of a filter is honoured.
@@ -103,32 +104,36 @@ impl Frame {
         json::push_name(&mut params, protocol.acknowledged_member);
         params.push_str(&honoured.to_json(protocol));
         params.push('}');
-        Self::with_params(protocol.acknowledged, &params, false)
+        Self::with_params(protocol.acknowledged, &params, Params::Some)
     }
 
-    fn with_params(method: &'static str, params: &str, empty: bool) -> Self {
+    fn with_params(method: &'static str, params: &str, at: impl FnOnce(Range<usize>) -> Params) -> Self {
         let mut text = begin(method, ",\"params\":");
         let start = text.len();
         text.push_str(params);
         let range = start..text.len();
         text.push('}');
-        Self { method, text: text.into(), params: if empty { Params::Empty(range) } else { Params::Some(range) } }
+        Self::new(method, text, at(range))
+    }
+
+    fn new(method: &'static str, text: String, params: Params) -> Self {
+        Self(Arc::new(Encoded { method, text: text.into(), params }))
     }
 
     /// The method.
     pub fn method(&self) -> &'static str {
-        self.method
+        self.0.method
     }
 
     /// The frame for a peer that has no listener ids.
     pub fn plain(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// The frame, with the tag of the listener it is for.
     pub fn tagged(&self, tag: Option<&Tag>) -> String {
-        let Some(tag) = tag else { return self.text.as_ref().to_owned() };
-        let mut out = String::with_capacity(self.text.len() + tag.0.len() + 16);
+        let Some(tag) = tag else { return self.plain().to_owned() };
+        let mut out = String::with_capacity(self.plain().len() + tag.0.len() + 16);
         match self.split() {
             (head, None, tail) => {
                 out.push_str(head);
@@ -148,14 +153,14 @@ impl Frame {
 
     /// The parameters alone, tagged alike; `None`: there are none.
     pub fn params(&self, tag: Option<&Tag>) -> Option<String> {
-        match (&self.params, tag) {
+        match (&self.0.params, tag) {
             (Params::None, None) => None,
             (Params::None, Some(tag)) => Some(format!("{{{}}}", tag.0)),
             (Params::Empty(range) | Params::Some(range) | Params::Meta { all: range, .. }, None) => {
-                self.text.get(range.clone()).map(str::to_owned)
+                self.plain().get(range.clone()).map(str::to_owned)
             }
             (_, Some(tag)) => {
-                let mut out = String::with_capacity(self.text.len() + tag.0.len());
+                let mut out = String::with_capacity(self.plain().len() + tag.0.len());
                 self.splice(&mut out, tag, self.split().1.unwrap_or_default());
                 Some(out)
             }
@@ -164,8 +169,8 @@ impl Frame {
 
     /// What stands before the parameters, their text from after `{` up to and with `}`, what stands after them.
     fn split(&self) -> (&str, Option<&str>, &str) {
-        let all = &*self.text;
-        match &self.params {
+        let all = self.plain();
+        match &self.0.params {
             Params::None => (all.get(..all.len() - 1).unwrap_or_default(), None, "}"),
             Params::Empty(range) => (all.get(..range.start).unwrap_or_default(), Some("}"), "}"),
             Params::Some(range) | Params::Meta { all: range, .. } => {
@@ -178,7 +183,7 @@ impl Frame {
     /// Writes the parameters with the tag: `members` is their text from after `{` on.
     fn splice(&self, out: &mut String, tag: &Tag, members: &str) {
         out.push('{');
-        if let Params::Meta { all, end, empty } = &self.params {
+        if let Params::Meta { all, end, empty } = &self.0.params {
             let (before, after) = members.split_at_checked(end - all.start - 1).unwrap_or((members, ""));
             out.push_str(before);
             // Last, so that it holds against a member of the same name.
