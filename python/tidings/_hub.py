@@ -15,6 +15,7 @@ from ._native import Delivery, Endpoint, Fanout, Stats, Task
 from ._port import wait
 from ._routes import LIMIT, TIMEOUT, Handler
 from ._stream import Stream, Tail, Writer
+from .fanout import Outbox, Sink
 
 if sys.version_info >= (3, 11):
     from typing import Self
@@ -328,6 +329,18 @@ class Hub:
         """
         named = kinds if uri is None else (*kinds, "resource")
         return self._native.notify(list(named), uri, audience)
+
+    def outbox(self) -> Outbox:
+        """A place to take notifications for connections of your own, one for each event loop; see `tidings.fanout`."""
+        return Outbox(self)
+
+    def failed_sinks(self) -> list[Sink]:
+        """The connections that have failed since this was last asked, each once: one that did not take a notification, or not
+        in time, has lost its listeners, and is told nothing more under this handle. `notify` cannot know of it yet when it
+        answers. Handles are opaque: to be counted, compared with one another and with those of `tidings.fanout.Outbox`, or
+        used as keys; connections that `tidings.mcp.attach` registered are among them. At most the newest 4,096 are kept.
+        """
+        return [Sink(outbox, number) for outbox, number in self._native.failed_sinks()]
 
     def deliveries(
         self,

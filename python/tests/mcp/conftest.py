@@ -26,6 +26,7 @@ _ONLY = {
     "test_mcp_elsewhere.py": ["mcp2"],
     "test_mcp_gunicorn.py": ["mcp2"],
     "test_mcp_fanout.py": ["mcp2", "fastmcp"],
+    "test_mcp_listen.py": ["mcp2"],
     "test_mcp_notices.py": ["mcp2"],
     "test_mcp_task_notifications.py": ["mcp2", "fastmcp"],
     "test_mcp_readme.py": ["mcp2"],

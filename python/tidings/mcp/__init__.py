@@ -53,10 +53,18 @@ def __getattr__(name: str) -> Any:
         from ._task_store1 import TaskStore
 
         return {"TaskMessageQueue": TaskMessageQueue, "TaskStore": TaskStore}[name]
-    if name in ("ClientNotices", "StreamGap", "SubscriptionBus") and GENERATION == 2:
+    if name in ("ClientNotices", "ListenHandler", "StreamGap", "SubscriptionBus"):
         # Made of what only mcp 2.x has.
+        if GENERATION != 2:
+            raise AttributeError(f"tidings.mcp.{name} is for mcp 2.x")
         from ._bus import SubscriptionBus
         from ._client_notices import ClientNotices, StreamGap
+        from ._listen import ListenHandler
 
-        return {"ClientNotices": ClientNotices, "StreamGap": StreamGap, "SubscriptionBus": SubscriptionBus}[name]
+        return {
+            "ClientNotices": ClientNotices,
+            "ListenHandler": ListenHandler,
+            "StreamGap": StreamGap,
+            "SubscriptionBus": SubscriptionBus,
+        }[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

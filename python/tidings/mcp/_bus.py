@@ -40,11 +40,12 @@ class SubscriptionBus(InMemorySubscriptionBus):
 
     def __init__(self, hub: Hub) -> None:
         super().__init__()
-        self._hub = hub
+        self.hub: Final = hub
+        """Where it goes."""
 
     async def publish(self, event: ServerEvent) -> None:
         """Tell everybody of `event`."""
-        publish(self._hub, event)
+        publish(self.hub, event)
         await super().publish(event)
 
 

@@ -36,8 +36,14 @@ def install(
     peers.install()
     chain = server.middleware
     chain.insert(1 if chain and type(chain[0]).__name__ == _compat.TELEMETRY else 0, peers)
-    if _compat.may_serve_listeners(outer, entry):
-        server.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, ListenHandler(server, desks))
+    if entry is not None and isinstance(entry.handler, ListenHandler):
+        # Of another hub it is its author's business.
+        if entry.handler.hub is hub:
+            entry.handler.adopt(server, desks)
+    elif _compat.may_serve_listeners(outer, entry):
+        handler = ListenHandler(hub, server)
+        handler.adopt(server, desks)
+        server.add_request_handler(_LISTEN, SubscriptionsListenRequestParams, handler)
     if bus is not None:
         _bus.follow(bus, hub, trouble.report)
 
