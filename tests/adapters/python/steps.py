@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import tidings
+from fan_out import Outboxes
 from tidings import (
     Call,
     ConfigError,
@@ -144,12 +145,15 @@ class Stage:
         self.tails: dict[str, tuple[Tail, deque[Any]]] = {}
         self.calls: dict[str, Call] = {}
         self.outlets: dict[str, Outlet] = {}
+        self.boxes = Outboxes()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs a step without an event loop."""
         return (self.hub or Hub("memory:")).run(work)
 
     def find(self, op: str) -> Step | None:
+        if op.startswith("outbox."):
+            return getattr(self.boxes, op.partition(".")[2], None)
         return getattr(self, op.replace(".", "_"), None) if "." in op else None
 
     @property
@@ -206,6 +210,7 @@ class Stage:
         self.tails.clear()
         self.writers.clear()
         self.calls.clear()
+        self.boxes = Outboxes()
         hub, self.hub = self.hub, None
         if hub is not None:
             await hub.close(10)
@@ -246,6 +251,19 @@ class Stage:
                 for delivery in self.open_hub.deliveries(call, given.get("state"), principal=given.get("principal"))
             ]
         }
+
+    async def hub_outbox(self, given: Given) -> Given:
+        self.boxes.outboxes[given["as"]] = self.open_hub.outbox()
+        return {}
+
+    async def hub_notify(self, given: Given) -> Given:
+        # The kind `resource` is what a URI says.
+        kinds = [kind for kind in given["kinds"] if kind != "resource" or "uri" not in given]
+        fanout = self.open_hub.notify(*kinds, uri=given.get("uri"), audience=given.get("audience"))
+        return {"told": fanout.told, "skipped": fanout.skipped, "failed": fanout.failed}
+
+    async def hub_failed_sinks(self, given: Given) -> Given:
+        return {"sinks": [self.boxes.name_of(sink) for sink in self.open_hub.failed_sinks()]}
 
     async def hub_outlet(self, given: Given) -> Given:
         self.outlets[given["as"]] = Outlet(self.open_hub, given["type"], given.get("name"))

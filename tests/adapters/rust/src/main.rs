@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// What an operation came to.
 type Answer = Result<Value, String>;
 
-const FEATURES: [&str; 11] = [
+const FEATURES: [&str; 12] = [
     "rules",
     "webhook",
     "config",
@@ -26,6 +26,7 @@ const FEATURES: [&str; 11] = [
     "clock",
     "store_faults",
     "outlets",
+    "fanout",
 ];
 
 /// Runs what has to be waited for.

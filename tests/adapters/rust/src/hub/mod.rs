@@ -1,6 +1,7 @@
 //! The steps of scenarios: one hub at a time, and what it gave out under the names the scenario uses.
 
 mod clock;
+mod fanout;
 mod faulty;
 mod options;
 mod outlets;
@@ -24,6 +25,7 @@ use crate::rules::faults_told;
 use crate::{Answer, wait};
 
 use clock::VirtualClock;
+use fanout::Outboxes;
 use faulty::FaultyStore;
 
 /// A tail, and what it read ahead of what was asked for.
@@ -41,6 +43,7 @@ pub(crate) struct Stage {
     readers: HashMap<String, Reader>,
     calls: HashMap<String, Call>,
     outlets: HashMap<String, Outlet>,
+    outboxes: Outboxes,
 }
 
 /// An error is an outcome like any other; that an adapter cannot do what is asked is not.
@@ -73,6 +76,7 @@ impl Stage {
             readers: HashMap::new(),
             calls: HashMap::new(),
             outlets: HashMap::new(),
+            outboxes: Outboxes::default(),
         }
     }
 
@@ -109,7 +113,7 @@ impl Stage {
             "call.fail" => self.fail(given),
             "call.cancel" => self.cancel(given),
             "call.ended" => self.ended(given),
-            _ => return None,
+            _ => self.fan_out(op, given)?,
         };
         Some(match done {
             Ok(out) => Ok(out),
@@ -123,6 +127,7 @@ impl Stage {
         self.writers.clear();
         self.calls.clear();
         self.outlets.clear();
+        self.outboxes = Outboxes::default();
         if let Some(hub) = self.hub.take() {
             hub.close(Duration::from_secs(10));
         }
