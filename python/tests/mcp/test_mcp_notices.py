@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import tidings.mcp
 from mcp.server.mcpserver import Context, MCPServer
@@ -178,6 +179,49 @@ def test_a_client_hears_everything_in_one_place(hub: Hub, serve: Callable[..., S
         ],
         key=str,
     )
+
+
+def test_a_client_that_never_drains_still_gets_its_answers(hub: Hub, serve: Callable[..., Served]) -> None:
+    """Field case B44, inbound: 150 notifications that nobody takes, then the response. The oldest give way, and are counted."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+    from tidings.mcp import ClientNotices, _compat
+
+    server: MCPServer = MCPServer("test", log_level="CRITICAL")
+
+    @server.tool()
+    async def work(ctx: Context[Any, Any]) -> str:
+        outbound = _compat.request_outbound(ctx.session)
+        for number in range(150):
+            await outbound.notify("notifications/message", {"level": "info", "data": number})
+        return "done"
+
+    tidings.mcp.attach(server, hub)
+    port = serve(server).port
+    begun: list[Any] = []
+
+    async def never(params: Any) -> None:
+        begun.append(params.data)
+        await anyio.sleep_forever()
+
+    notices = ClientNotices(message=never, max_waiting=100)
+
+    async def scene() -> None:
+        async with (
+            streamable_http_client(f"http://127.0.0.1:{port}/mcp") as streams,
+            ClientSession(streams[0], streams[1], message_handler=notices) as session,
+        ):
+            await session.initialize()
+            with anyio.fail_after(20):
+                result = await session.call_tool("work", {})
+                assert result.content[0].text == "done"  # type: ignore[union-attr]
+                while len(begun) < 150:
+                    await anyio.lowlevel.checkpoint()
+            assert notices.dropped == 50
+            assert (await session.send_ping()) is not None
+
+    anyio.run(scene)
+    assert begun == list(range(150))
 
 
 def test_a_bus_of_the_authors_is_followed_and_his_own_handler_left_alone(
