@@ -163,6 +163,10 @@ struct Ended {
 async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
     let now = core.timeline.now();
     let ended = match delivery.taken {
+        // Workers died over it as often as it may be tried: it may be what they died of.
+        Taken::Ready if delivery.attempts >= policy(core, &delivery).max_attempts && now < delivery.new.deadline => {
+            given_up(DeliveryState::Dead, Category::Interrupted)
+        }
         // No attempt begins at or after the deadline.
         Taken::Ready if now < delivery.new.deadline => match try_it(core, &delivery).await {
             Some(ended) => ended,
@@ -200,6 +204,15 @@ fn waited_for(core: &Core, delivery: &Delivery, state: DeliveryState) -> Categor
     }
 }
 
+/// How it is tried again.
+fn policy(core: &Core, delivery: &Delivery) -> RetryPolicy {
+    let has_successor = !delivery.new.fallback.0.is_empty();
+    RetryPolicy {
+        attempt_ms: u64::try_from(core.options.attempt_timeout.as_millis()).unwrap_or(u64::MAX),
+        ..if has_successor { RetryPolicy::with_successor() } else { RetryPolicy::last_route() }
+    }
+}
+
 /// One attempt. `None`: there was nobody to hand it to, and it goes back.
 async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
     let sent = send(core, delivery).await;
@@ -212,11 +225,6 @@ async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
         first_attempt_at: delivery.new.created_at,
         deadline: delivery.new.deadline,
     };
-    let has_successor = !delivery.new.fallback.0.is_empty();
-    let policy = RetryPolicy {
-        attempt_ms: u64::try_from(core.options.attempt_timeout.as_millis()).unwrap_or(u64::MAX),
-        ..if has_successor { RetryPolicy::with_successor() } else { RetryPolicy::last_route() }
-    };
     let outcome = match &sent {
         Sent::Response { status, retry_after, .. } => {
             AttemptOutcome::Response { status: *status, retry_after: retry_after.as_deref() }
@@ -227,6 +235,7 @@ async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
     };
     core.counters.attempt(outcome.category());
     let now = core.timeline.now();
+    let policy = policy(core, delivery);
     let next = next(&policy, &attempted, outcome, now, core.timeline.wall(), core.random_number());
     // A place in the host has no standing.
     let learned = if delivery.new.outlet.is_some() { None } else { learned(outcome, delivery.suspect) };

@@ -10,7 +10,9 @@ use support::{
     wait,
 };
 use tidings::proto::webhook::{Received, Secret, verify};
-use tidings::store::{DeliveryState, DeliverySummary, Op, Store, StoreErrorKind};
+use tidings::store::{
+    Commit, DeliveryState, DeliverySummary, Done, Durability, Flow, Lease, Op, Store, StoreErrorKind, WorkerId,
+};
 use tidings::{Hub, Options};
 
 use DeliveryState::{Dead, Delivered, Expired, Leased, Pending, Retrying, Superseded};
@@ -265,6 +267,31 @@ fn attempts_are_bounded() {
     assert_eq!(got, [("a", Superseded, 4), ("b", Superseded, 4), ("c", Dead, 12)]);
     assert!(deliveries.iter().all(|delivery| delivery.event_id == deliveries[0].event_id));
     assert_eq!(fails.requests().len(), 20);
+}
+
+/// Workers that die over a delivery use up its attempts like any other: it may be what they die of. (The simulation found
+/// that there was one more after each death.)
+#[test]
+fn a_delivery_that_workers_die_of() {
+    for (routes, deaths, states) in [(&["a"][..], 12, &[Dead][..]), (&["a", "b"], 4, &[Superseded, Delivered])] {
+        let (store, clock) = (FaultStore::shared(), TestClock::new());
+        let receiver = Receiver::ok();
+        let hub = over_with(&store, local(), &clock);
+        hub.pause().expect("open");
+        let routes = routes.iter().map(|id| route(id, &format!("{}&to={id}", receiver.endpoint), &["completed"]));
+        fire(&hub, &format!(r#"{{"routes":[{}]}}"#, routes.collect::<Vec<_>>().join(",")));
+        for death in 0..deaths {
+            let (worker, now) = (WorkerId([death; 16]), clock.now());
+            let lease = Lease { worker, now, until: now + 1, limit: 1, flow: Flow::unlimited() };
+            let done = store.inner().commit(&[Commit::new(Durability::Process, vec![Op::Lease(lease)])]);
+            assert!(matches!(&done[0].as_deref(), Ok([Done::Leased(leased)]) if leased.len() == 1), "{done:?}");
+        }
+        hub.unpause().expect("open");
+        let deliveries = store.wait_deliveries(states);
+        let first = &deliveries[0];
+        assert_eq!((first.attempts, first.last_error.as_deref()), (u32::from(deaths), Some("interrupted")));
+        assert_eq!(receiver.requests().len(), states.len() - 1, "only the next route was tried");
+    }
 }
 
 #[test]
