@@ -15,7 +15,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm kills fuzz test-c header install
+	check-python check-stubs check-purity check-api check-licences storm kills fuzz test-c header install sim mutations
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,15 @@ header:  ## writes include/tidings.h from bindings/c, by the pinned cbindgen
 
 install:  ## the C library, built for release: make install PREFIX=/usr/local
 	@tools/install-c --prefix $(PREFIX)
+
+# One run with its trace: make sim SEED=7
+SEED ?=
+CRASHES ?= 10000
+sim:  ## 10,000 simulated crashes of the real hub on virtual time, checked step by step (10 minutes); `make test` runs 100
+	cargo run --quiet --locked -p tidings-sim -- $(if $(SEED),--seed $(SEED),--crashes $(CRASHES))
+
+mutations:  ## breaks twelve rules of the core, one at a time, and shows the vectors that fail (20 minutes)
+	$(PYTHON) tests/mutations
 
 check-format:  ## formatting of Rust and Python (`make fmt` applies it)
 	@$(RUN_TESTS) rust-format python-format

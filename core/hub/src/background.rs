@@ -37,6 +37,7 @@ impl InFlight {
     /// Ready once an attempt has ended; never where there is none.
     async fn one_ended(&mut self) {
         tokio::select! {
+            biased; // either will do
             Some(_) = self.webhooks.join_next() => {}
             Some(_) = self.host.join_next() => {}
             else => std::future::pending().await,
@@ -77,7 +78,8 @@ struct Schedule {
     reap: StoreMillis,
 }
 
-async fn serve(core: &Arc<Core>) {
+/// Everything the thread does, until the hub closes.
+pub(crate) async fn serve(core: &Arc<Core>) {
     let start = core.started;
     let mut schedule = Schedule {
         heartbeat: start.saturating_add(heartbeat_ms(core)),
@@ -91,9 +93,10 @@ async fn serve(core: &Arc<Core>) {
     while !core.draining.load(Ordering::Acquire) {
         let wait = work(core, &mut schedule, &mut in_flight, &mut others).await;
         tokio::select! {
-            () = core.fanouts.others.published.notified() => {}
+            biased; // those first that say more than "come round"; what any of them is about is done each time
             () = core.work.notified() => schedule.look = core.timeline.now(),
             () = in_flight.one_ended() => schedule.look = core.timeline.now(),
+            () = core.fanouts.others.published.notified() => {}
             () = core.watched.notified() => {}
             () = others.committed() => {}
             () = sleep(wait) => {}

@@ -6,6 +6,7 @@
 //! While the store fails, nothing is taken from the writers until a heartbeat gets through again: what waits stays in
 //! one place and in order, so that what must be given up can be the oldest.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -91,6 +92,8 @@ pub(crate) struct Means<'a> {
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
     wake: Condvar,
+    #[cfg(feature = "simulation")]
+    told: tokio::sync::Notify,
     /// Bytes of events numbered and not yet committed.
     buffered: AtomicUsize,
     limit: usize,
@@ -105,6 +108,8 @@ impl Committer {
         Self {
             queue: Mutex::default(),
             wake: Condvar::new(),
+            #[cfg(feature = "simulation")]
+            told: tokio::sync::Notify::new(),
             buffered: AtomicUsize::new(0),
             limit,
             failing: AtomicBool::new(false),
@@ -120,10 +125,18 @@ impl Committer {
         self.wake(queue);
     }
 
+    /// A simulation has no thread to wake.
+    #[inline(always)]
+    fn tell(&self) {
+        #[cfg(feature = "simulation")]
+        self.told.notify_one();
+    }
+
     /// Wakes the writer thread if it waits.
     fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
         let idle = std::mem::take(&mut queue.idle);
         drop(queue);
+        self.tell();
         if idle {
             self.wake.notify_one();
         }
@@ -217,12 +230,14 @@ impl Committer {
     /// The hub is closing: a store that fails is tried once more, and not waited for.
     pub(crate) fn hurry(&self) {
         lock(&self.queue).hurry = true;
+        self.tell();
         self.wake.notify_all();
     }
 
     /// Ends the thread once everything queued is committed or has failed once more.
     pub(crate) fn stop(&self) {
         lock(&self.queue).stop = true;
+        self.tell();
         self.wake.notify_all();
     }
 
@@ -230,35 +245,72 @@ impl Committer {
     pub(crate) fn run(&self, means: &Means<'_>) {
         let mut retry = RETRY_FIRST;
         loop {
-            let failing = self.failing();
-            let stop = if failing { self.pause(retry) } else { self.wait() };
-            if failing && let Err(error) = probe(means) {
-                retry = (retry * 2).min(RETRY_LAST);
-                self.still_failing(error);
-                if stop {
-                    return self.fail_rest();
-                }
-                continue;
-            }
-            let batch = self.next_batch();
-            if batch.dirty.is_empty() && batch.commits.is_empty() && batch.flushes.is_empty() {
-                if failing {
-                    self.note(None);
-                }
-                if stop {
-                    return;
-                }
-                continue;
-            }
-            if self.commit(means, batch) {
-                retry = RETRY_FIRST;
-            } else {
-                retry = (retry * 2).min(RETRY_LAST);
-                if stop {
-                    return self.fail_rest();
-                }
+            let stop = if self.failing() { self.pause(retry) } else { self.wait() };
+            if self.turn(means, stop, &mut retry).is_break() {
+                return;
             }
         }
+    }
+
+    /// The same as a future, for a simulation. `late` says how long the thread takes to come round each time.
+    #[cfg(feature = "simulation")]
+    pub(crate) async fn simulate(&self, core: &crate::core::Core, late: impl Fn() -> Duration) {
+        let mut retry = RETRY_FIRST;
+        loop {
+            let (failing, hurry) = (self.failing(), lock(&self.queue).hurry);
+            let ready = |queue: &Queue| {
+                let any = !(queue.dirty.is_empty() && queue.commits.is_empty() && queue.flushes.is_empty());
+                queue.stop || if failing { queue.hurry != hurry } else { any }
+            };
+            let wait = async {
+                while !ready(&lock(&self.queue)) {
+                    self.told.notified().await;
+                }
+            };
+            if failing {
+                let _ = tokio::time::timeout(if hurry { RETRY_FIRST } else { retry }, wait).await;
+            } else {
+                wait.await;
+            }
+            tokio::time::sleep(late()).await;
+            let stop = lock(&self.queue).stop;
+            if core.with_means(|means| self.turn(means, stop, &mut retry)).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// One round of the writer thread, after its wait.
+    fn turn(&self, means: &Means<'_>, stop: bool, retry: &mut Duration) -> ControlFlow<()> {
+        let failing = self.failing();
+        if failing && let Err(error) = probe(means) {
+            *retry = (*retry * 2).min(RETRY_LAST);
+            self.still_failing(error);
+            return self.goes_on_unless(stop);
+        }
+        let batch = self.next_batch();
+        if batch.dirty.is_empty() && batch.commits.is_empty() && batch.flushes.is_empty() {
+            if failing {
+                self.note(None);
+            }
+            return if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        }
+        if self.commit(means, batch) {
+            *retry = RETRY_FIRST;
+            ControlFlow::Continue(())
+        } else {
+            *retry = (*retry * 2).min(RETRY_LAST);
+            self.goes_on_unless(stop)
+        }
+    }
+
+    /// The store fails.
+    fn goes_on_unless(&self, stop: bool) -> ControlFlow<()> {
+        if stop {
+            self.fail_rest();
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 
     /// Waits for work. Says whether the thread is to end after it.

@@ -18,6 +18,7 @@ use crate::call::CallInner;
 use crate::clock::{Clock, Timeline};
 use crate::committer::{Committer, Means};
 use crate::dispatch::Load;
+use crate::entropy::Entropy;
 use crate::error::{Error, ErrorCode, Result};
 use crate::fanout::Fanouts;
 use crate::fork;
@@ -67,6 +68,7 @@ pub(crate) struct Core {
     pub(crate) draining: AtomicBool,
     /// Attempts that are still in flight then are cut.
     drain_until: Mutex<Option<Instant>>,
+    entropy: Entropy,
     generation: u32,
     closed: AtomicBool,
     /// Threads that still run.
@@ -83,6 +85,37 @@ pub(crate) struct Core {
 impl Core {
     /// Opens the hub over a store and starts its two threads.
     pub(crate) fn start(store: Arc<dyn Store>, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+        let sender = Sender::new(&options);
+        let core = Self::open(store, options, clock, sender, Entropy::System)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime
+            .map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start the IO thread: {error}")))?;
+        core.set_io(runtime.handle().clone());
+        let (writer, io) = (Arc::clone(&core), Arc::clone(&core));
+        core.spawn_thread("tidings-writer", move || {
+            let _exit = OnExit(|| writer.writer_ended());
+            writer.with_means(|means| writer.committer.run(means));
+            writer.close_store();
+        })?;
+        let started = core.spawn_thread("tidings-io", move || {
+            let _exit = OnExit(|| io.io_ended());
+            background::run(&io, runtime);
+        });
+        if let Err(error) = started {
+            core.committer.stop();
+            return Err(error);
+        }
+        Ok(core)
+    }
+
+    /// The hub over a store, before its threads.
+    pub(crate) fn open(
+        store: Arc<dyn Store>,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        sender: Sender,
+        entropy: Entropy,
+    ) -> Result<Arc<Self>> {
         let offset = store.timeline(&clock.boot(), clock.wall())?;
         let timeline = Timeline { clock: Arc::clone(&clock), offset };
         let core = Arc::new(Self {
@@ -92,8 +125,8 @@ impl Core {
             notifier: Notifier::default(),
             unborn: Unborn::new(),
             fanouts: Fanouts::new(&MCP, &options),
-            worker: WorkerId(random()?),
-            sender: Sender::new(&options),
+            worker: WorkerId(entropy.draw()?),
+            sender,
             outlets: Outlets::default(),
             load: Load::default(),
             counters: Counters::default(),
@@ -106,6 +139,7 @@ impl Core {
             watched: Notify::new(),
             draining: AtomicBool::new(false),
             drain_until: Mutex::default(),
+            entropy,
             generation: fork::generation(),
             closed: AtomicBool::new(false),
             running: Mutex::new(2),
@@ -119,39 +153,6 @@ impl Core {
         // The first heartbeat goes straight to the store: whatever is wrong with it is told by the opening.
         let first = Commit::new(Durability::Process, vec![core.heartbeat_op()]);
         core.store.commit(&[first]).pop().unwrap_or_else(|| Ok(Vec::new())).map_err(Error::from)?;
-
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        let runtime = runtime
-            .map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start the IO thread: {error}")))?;
-        let _ = core.io.set(runtime.handle().clone());
-        let (writer, io) = (Arc::clone(&core), Arc::clone(&core));
-        core.spawn_thread("tidings-writer", move || {
-            let _exit = OnExit(|| {
-                writer.committer.fail_rest();
-                writer.thread_ended();
-            });
-            let heartbeat = || writer.heartbeat_op();
-            let (store, timeline, notifier) = (&*writer.store, &writer.timeline, &writer.notifier);
-            writer.committer.run(&Means { store, timeline, notifier, heartbeat: &heartbeat });
-            if let Err(error) = writer.store.close() {
-                tracing::warn!(%error, "closing the store");
-            }
-        })?;
-        let started = core.spawn_thread("tidings-io", move || {
-            let _exit = OnExit(|| {
-                io.closed.store(true, Ordering::Release);
-                io.gone.send_replace(true);
-                io.committer.stop();
-                io.notifier.all();
-                io.fanouts.wake();
-                io.thread_ended();
-            });
-            background::run(&io, runtime);
-        });
-        if let Err(error) = started {
-            core.committer.stop();
-            return Err(error);
-        }
         let weak = Arc::downgrade(&core);
         clock.on_move(Arc::new(move || {
             if let Some(core) = weak.upgrade() {
@@ -159,6 +160,41 @@ impl Core {
             }
         }));
         Ok(core)
+    }
+
+    /// Where futures of the hub run.
+    pub(crate) fn set_io(&self, runtime: tokio::runtime::Handle) {
+        let _ = self.io.set(runtime);
+    }
+
+    /// What the writer thread works with.
+    pub(crate) fn with_means<T>(&self, work: impl FnOnce(&Means<'_>) -> T) -> T {
+        let heartbeat = || self.heartbeat_op();
+        let (store, timeline, notifier) = (&*self.store, &self.timeline, &self.notifier);
+        work(&Means { store, timeline, notifier, heartbeat: &heartbeat })
+    }
+
+    /// The writer thread's last act where it comes to its end in order.
+    pub(crate) fn close_store(&self) {
+        if let Err(error) = self.store.close() {
+            tracing::warn!(%error, "closing the store");
+        }
+    }
+
+    /// The writer thread is gone, in whatever way.
+    pub(crate) fn writer_ended(&self) {
+        self.committer.fail_rest();
+        self.thread_ended();
+    }
+
+    /// The background thread is gone, in whatever way.
+    pub(crate) fn io_ended(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.gone.send_replace(true);
+        self.committer.stop();
+        self.notifier.all();
+        self.fanouts.wake();
+        self.thread_ended();
     }
 
     /// Whether this process may still use the hub.
@@ -213,12 +249,12 @@ impl Core {
     }
 
     pub(crate) fn random(&self) -> Result<[u8; 16]> {
-        random()
+        self.entropy.draw()
     }
 
     /// A number for jitter, spread evenly.
     pub(crate) fn random_number(&self) -> u64 {
-        random().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()))
+        self.random().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()))
     }
 
     /// Whether deliveries are held back for the time being.
@@ -243,6 +279,12 @@ impl Core {
             spawned.map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start a thread: {error}")))?;
         lock(&self.threads).push(handle.thread().id());
         Ok(())
+    }
+
+    /// The simulation's one thread is both of the hub's: it must not wait for itself.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn without_threads(&self) {
+        lock(&self.threads).push(std::thread::current().id());
     }
 
     fn thread_ended(&self) {
@@ -304,19 +346,12 @@ impl Drop for Guard {
 }
 
 /// Runs at the end of a thread, however it ends.
-struct OnExit<F: FnMut()>(F);
+pub(crate) struct OnExit<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for OnExit<F> {
     fn drop(&mut self) {
         (self.0)();
     }
-}
-
-pub(crate) fn random() -> Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(ErrorCode::Unavailable, format!("no randomness: {error}")))?;
-    Ok(bytes)
 }
 
 pub(crate) fn millis(duration: Duration) -> i64 {

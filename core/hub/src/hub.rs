@@ -125,6 +125,13 @@ impl Hub {
         Ok(Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, state }) })
     }
 
+    /// A hub over what is open already.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn of(core: Arc<Core>, options: Options, clock: Arc<dyn Clock>) -> Self {
+        let state = Mutex::new(State::Open(Guard(core)));
+        Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, state }) }
+    }
+
     /// Opens the store now, so that what is wrong with it is told here and not at first use.
     pub fn ensure_open(&self) -> Result<()> {
         self.core().map(drop)

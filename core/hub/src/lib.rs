@@ -8,6 +8,7 @@ mod clock;
 mod committer;
 mod core;
 mod dispatch;
+mod entropy;
 mod error;
 mod export;
 mod failpoint;
@@ -27,6 +28,9 @@ mod policy;
 mod receipt;
 mod recent;
 mod sender;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod stream;
 mod tail;
 mod target;

@@ -153,9 +153,12 @@ impl Notifier {
         if !self.any() {
             return;
         }
-        let signals: Vec<_> =
-            lock(&self.waiting).streams.values().flat_map(|watched| &watched.signals).cloned().collect();
-        for signal in signals.iter().filter_map(Weak::upgrade) {
+        let waiting = lock(&self.waiting);
+        let signals = |(id, watched): (&StreamId, &Watched)| (*id, watched.signals.clone());
+        let mut all: Vec<_> = waiting.streams.iter().map(signals).collect();
+        drop(waiting);
+        all.sort_unstable_by_key(|(id, _)| *id); // whose turn it is must not depend on how the map is laid out
+        for signal in all.iter().flat_map(|(_, signals)| signals).filter_map(Weak::upgrade) {
             signal.raise();
         }
     }

@@ -295,7 +295,8 @@ impl Outlets {
 
     /// Whoever waits for a delivery looks again: the hub closes.
     pub(crate) fn wake_all(&self) {
-        let queues: Vec<_> = lock(&self.state).open.values().cloned().collect();
+        let mut queues: Vec<_> = lock(&self.state).open.values().cloned().collect();
+        queues.sort_unstable_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
         for queue in queues {
             queue.added.notify_waiters();
         }

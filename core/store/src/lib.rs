@@ -10,6 +10,8 @@ mod chunk;
 mod commit;
 mod error;
 pub mod flow;
+#[cfg(feature = "layer")]
+pub mod layer;
 mod memory;
 mod publish;
 mod record;

@@ -27,8 +27,11 @@ pub(crate) fn any(core: &Core) -> bool {
     !lock(&core.calls).is_empty()
 }
 
+/// In the order of their ids: what follows from them must not depend on how a map is laid out.
 fn here(core: &Core) -> Vec<Arc<CallInner>> {
-    lock(&core.calls).values().filter_map(Weak::upgrade).collect()
+    let mut calls: Vec<_> = lock(&core.calls).values().filter_map(Weak::upgrade).collect();
+    calls.sort_unstable_by_key(|call| call.record.id);
+    calls
 }
 
 /// Looks whether other processes ended calls of this one.

@@ -77,18 +77,35 @@ pub(crate) enum Sent {
     Failed(Category),
 }
 
-type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+pub(crate) type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// Finds the addresses of a name.
-pub(crate) trait Resolve: Send + Sync + 'static {
+/// An open connection.
+pub(crate) type Open = Box<dyn Stream>;
+
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+pub(crate) type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Open>> + Send + 'a>>;
+
+/// The network: who answers to a name, and how an address is reached. The rules about both are not its business.
+pub(crate) trait Net: Send + Sync + 'static {
     fn lookup<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a>;
+
+    fn connect(&self, to: SocketAddr) -> Connecting<'_> {
+        Box::pin(async move {
+            let stream = TcpStream::connect(to).await?;
+            let _ = stream.set_nodelay(true); // only latency is at stake
+            Ok(Box::new(stream) as Open)
+        })
+    }
 }
 
-/// The operating system's resolver. It cannot be interrupted: a lookup that is given up holds a thread of the runtime's
-/// pool until the system gives it up too.
+/// The operating system's network. Its resolver cannot be interrupted: a lookup that is given up holds a thread of the
+/// runtime's pool until the system gives it up too.
 struct System;
 
-impl Resolve for System {
+impl Net for System {
     fn lookup<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a> {
         Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.map(|answer| answer.ip()).collect()) })
     }
@@ -97,20 +114,20 @@ impl Resolve for System {
 pub(crate) struct Sender {
     policy: address::Policy,
     timeout: Duration,
-    resolver: Box<dyn Resolve>,
+    net: Box<dyn Net>,
     tls: OnceLock<Option<TlsConnector>>,
     pool: Pool,
 }
 
 impl Sender {
     pub(crate) fn new(options: &Options) -> Self {
-        Self::with_resolver(options, Box::new(System))
+        Self::with_net(options, Box::new(System))
     }
 
-    fn with_resolver(options: &Options, resolver: Box<dyn Resolve>) -> Self {
+    pub(crate) fn with_net(options: &Options, net: Box<dyn Net>) -> Self {
         let (policy, timeout) = (options.address.clone(), options.attempt_timeout);
         let pool = Pool::new(options.concurrency, options.endpoint_concurrency);
-        Self { policy, timeout, resolver, tls: OnceLock::new(), pool }
+        Self { policy, timeout, net, tls: OnceLock::new(), pool }
     }
 
     /// Makes one attempt; always answers within the attempt's deadline.
@@ -166,11 +183,11 @@ impl Sender {
 
     /// Connects to one of the addresses that the endpoint's host has right now, after all of them were checked. Several
     /// addresses share the time, so that one that does not answer leaves some for the next.
-    async fn connect(&self, endpoint: &Endpoint) -> Result<TcpStream, Category> {
+    async fn connect(&self, endpoint: &Endpoint) -> Result<Open, Category> {
         let start = Instant::now();
         let mut answers: Vec<IpAddr> = match endpoint.host() {
             Host::Ip(ip) => vec![*ip],
-            Host::Name(name) => self.resolver.lookup(name, endpoint.port()).await.map_err(|_| Category::DnsError)?,
+            Host::Name(name) => self.net.lookup(name, endpoint.port()).await.map_err(|_| Category::DnsError)?,
         };
         if answers.is_empty() {
             return Err(Category::DnsError);
@@ -182,12 +199,9 @@ impl Sender {
         for ip in answers {
             let share = self.timeout.saturating_sub(start.elapsed()) / left.max(1);
             left -= 1;
-            let connecting = TcpStream::connect(SocketAddr::new(ip, endpoint.port()));
+            let connecting = self.net.connect(SocketAddr::new(ip, endpoint.port()));
             match timeout_at(Instant::now() + share, connecting).await {
-                Ok(Ok(stream)) => {
-                    let _ = stream.set_nodelay(true); // only latency is at stake
-                    return Ok(stream);
-                }
+                Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => category = failure(&error, Category::ConnectionRefused),
                 Err(_) => category = Category::Timeout,
             }

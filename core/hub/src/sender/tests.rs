@@ -253,7 +253,7 @@ struct Stub {
     lookups: Arc<AtomicUsize>,
 }
 
-impl Resolve for Stub {
+impl Net for Stub {
     fn lookup<'a>(&'a self, _: &'a str, _: u16) -> Lookup<'a> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         let answer = self.answers.lock().unwrap().pop_front();
@@ -274,7 +274,7 @@ pub(super) fn resolving(
     let lookups = Arc::new(AtomicUsize::new(0));
     let stub = Stub { answers: Mutex::new(answers.into()), lookups: Arc::clone(&lookups) };
     let options = Options { attempt_timeout: timeout, address: policy, ..Options::default() };
-    (Sender::with_resolver(&options, Box::new(stub)), lookups)
+    (Sender::with_net(&options, Box::new(stub)), lookups)
 }
 
 pub(super) const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

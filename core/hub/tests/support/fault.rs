@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use tidings::proto::delivery::EndpointKey;
 use tidings::proto::stream::StreamId;
 use tidings::store::{
-    AttemptRecord, Boot, CallId, CallRecord, Changes, Commit, CommitError, DeliveryId, DeliveryState, DeliverySummary,
-    Done, DueAggregate, DueTimer, Durability, EndpointRecord, MemoryStore, NewDelivery, Op, OriginProof, Page,
-    Publishes, ReadLimits, Store, StoreError, StoreErrorKind, StreamInfo, StreamKey, Subject,
+    Changes, Commit, CommitError, DeliveryState, DeliverySummary, Done, Durability, MemoryStore, Op, Page, ReadLimits,
+    Store, StoreError, StoreErrorKind, StreamInfo, StreamKey,
 };
+use tidings_store::layer::Layer;
 
 use super::{HANG, TestClock};
 
@@ -192,7 +191,11 @@ impl FaultStore {
     }
 }
 
-impl Store for FaultStore {
+impl Layer for FaultStore {
+    fn below(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn commit(&self, group: &[Commit]) -> Vec<std::result::Result<Vec<Done>, CommitError>> {
         let mut faults = self.faults.lock().expect("faults");
         let heartbeat = |op: &Op| matches!(op, Op::Heartbeat { .. });
@@ -227,10 +230,6 @@ impl Store for FaultStore {
         results
     }
 
-    fn timeline(&self, boot: &Boot, wall: i64) -> Result<i64> {
-        self.inner.timeline(boot, wall)
-    }
-
     fn stream(&self, key: &StreamKey) -> Result<Option<StreamInfo>> {
         self.check_read()?;
         self.inner.stream(key)
@@ -239,10 +238,6 @@ impl Store for FaultStore {
     fn stream_by_id(&self, id: StreamId) -> Result<Option<StreamInfo>> {
         self.check_read()?;
         self.inner.stream_by_id(id)
-    }
-
-    fn next_claim_first(&self, id: StreamId, claim: u32) -> Result<Option<u64>> {
-        self.inner.next_claim_first(id, claim)
     }
 
     fn read(&self, id: StreamId, from: u64, limits: ReadLimits) -> Result<Option<Page>> {
@@ -254,76 +249,6 @@ impl Store for FaultStore {
             }
         }
         Ok(page)
-    }
-
-    fn call(&self, id: CallId) -> Result<Option<CallRecord>> {
-        self.inner.call(id)
-    }
-
-    fn lost_calls(&self, now: i64, limit: u32) -> Result<Vec<CallRecord>> {
-        self.inner.lost_calls(now, limit)
-    }
-
-    fn due_timers(&self, now: i64, limit: u32) -> Result<Vec<DueTimer>> {
-        self.inner.due_timers(now, limit)
-    }
-
-    fn due_aggregates(&self, now: i64, limit: u32) -> Result<Vec<DueAggregate>> {
-        self.inner.due_aggregates(now, limit)
-    }
-
-    fn next_due(&self) -> Result<Option<i64>> {
-        self.inner.next_due()
-    }
-
-    fn offered(&self, outlet: &str, now: i64) -> Result<bool> {
-        self.inner.offered(outlet, now)
-    }
-
-    fn waiting_outlets(&self) -> Result<Vec<(String, i64)>> {
-        self.inner.waiting_outlets()
-    }
-
-    fn deliveries(
-        &self,
-        principal: Option<&str>,
-        subject: Option<&Subject>,
-        state: Option<DeliveryState>,
-        limit: u32,
-    ) -> Result<Vec<DeliverySummary>> {
-        self.inner.deliveries(principal, subject, state, limit)
-    }
-
-    fn publishes(&self, after: u64, limit: u32) -> Result<Publishes> {
-        self.inner.publishes(after, limit)
-    }
-
-    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>> {
-        self.inner.stored_delivery(id)
-    }
-
-    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>> {
-        self.inner.attempts(id)
-    }
-
-    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>> {
-        self.inner.endpoint(key)
-    }
-
-    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>> {
-        self.inner.endpoints(principal, limit)
-    }
-
-    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>> {
-        self.inner.origin_proof(principal, origin)
-    }
-
-    fn next_verification(&self) -> Result<Option<i64>> {
-        self.inner.next_verification()
-    }
-
-    fn pending(&self, principal: &str, most: u32) -> Result<u32> {
-        self.inner.pending(principal, most)
     }
 
     fn changes(&self) -> Result<Changes> {

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tidings_proto::delivery::EndpointKey;
 use tidings_proto::stream::StreamId;
-use tidings_proto::time::StoreMillis;
+use tidings_store::layer::Layer;
 use tidings_store::testkit::Harness;
 use tidings_store::{
-    AttemptRecord, Boot, CallId, CallRecord, Changes, ChunkBuilder, Commit, CommitError, DeliveryId, DeliveryState,
-    DeliverySummary, Done, DueAggregate, DueTimer, EndpointRecord, MemoryStore, NewDelivery, Op, OriginProof, Page,
-    Publishes, ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey, Subject,
+    Boot, CallRecord, ChunkBuilder, Commit, CommitError, DeliveryId, Done, DueTimer, MemoryStore, Op, Page, Publishes,
+    ReadLimits, Refused, Store, StoreError, StreamInfo, StreamKey,
 };
 
 /// What is broken.
@@ -232,7 +230,11 @@ fn normalised(payload: &Bytes) -> Bytes {
     if payload == "1.0" { Bytes::from_static(b"1") } else { payload.clone() }
 }
 
-impl Store for Broken {
+impl Layer for Broken {
+    fn below(&self) -> &dyn Store {
+        &self.inner
+    }
+
     fn commit(&self, group: &[Commit]) -> Vec<Answer> {
         let mut answers: Vec<Answer> = Vec::new();
         for commit in group {
@@ -274,10 +276,6 @@ impl Store for Broken {
         Ok(page.map(|page| Page { info: self.info(page.info), ..page }))
     }
 
-    fn call(&self, id: CallId) -> Result<Option<CallRecord>, StoreError> {
-        self.inner.call(id)
-    }
-
     fn lost_calls(&self, now: i64, limit: u32) -> Result<Vec<CallRecord>, StoreError> {
         let limit = if self.fault == Fault::LosesNobody { 0 } else { limit };
         self.inner.lost_calls(now, limit)
@@ -293,67 +291,9 @@ impl Store for Broken {
         Ok(kept)
     }
 
-    fn due_aggregates(&self, now: i64, limit: u32) -> Result<Vec<DueAggregate>, StoreError> {
-        self.inner.due_aggregates(now, limit)
-    }
-
-    fn next_due(&self) -> Result<Option<i64>, StoreError> {
-        self.inner.next_due()
-    }
-
-    fn offered(&self, outlet: &str, now: i64) -> Result<bool, StoreError> {
-        self.inner.offered(outlet, now)
-    }
-
-    fn waiting_outlets(&self) -> Result<Vec<(String, i64)>, StoreError> {
-        self.inner.waiting_outlets()
-    }
-
-    fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>, StoreError> {
-        self.inner.stored_delivery(id)
-    }
-
-    fn attempts(&self, id: DeliveryId) -> Result<Vec<AttemptRecord>, StoreError> {
-        self.inner.attempts(id)
-    }
-
-    fn endpoint(&self, key: EndpointKey) -> Result<Option<EndpointRecord>, StoreError> {
-        self.inner.endpoint(key)
-    }
-
-    fn endpoints(&self, principal: Option<&str>, limit: u32) -> Result<Vec<EndpointRecord>, StoreError> {
-        self.inner.endpoints(principal, limit)
-    }
-
-    fn origin_proof(&self, principal: &str, origin: &str) -> Result<Option<OriginProof>, StoreError> {
-        self.inner.origin_proof(principal, origin)
-    }
-
-    fn next_verification(&self) -> Result<Option<StoreMillis>, StoreError> {
-        self.inner.next_verification()
-    }
-
-    fn pending(&self, principal: &str, most: u32) -> Result<u32, StoreError> {
-        self.inner.pending(principal, most)
-    }
-
-    fn deliveries(
-        &self,
-        principal: Option<&str>,
-        subject: Option<&Subject>,
-        state: Option<DeliveryState>,
-        limit: u32,
-    ) -> Result<Vec<DeliverySummary>, StoreError> {
-        self.inner.deliveries(principal, subject, state, limit)
-    }
-
     fn publishes(&self, after: u64, limit: u32) -> Result<Publishes, StoreError> {
         let after = if self.fault == Fault::ReadsPublishesTwice { after.saturating_sub(1) } else { after };
         self.inner.publishes(after, limit)
-    }
-
-    fn changes(&self) -> Result<Changes, StoreError> {
-        self.inner.changes()
     }
 
     fn is_shared(&self) -> bool {
