@@ -36,6 +36,11 @@ export interface HubOptions {
   allowHttp?: boolean;
   /** Ports besides 443. */
   allowPorts?: number[];
+  /**
+   * `http://[user:password@]host:port`: the HTTP proxy through which webhooks leave, by `CONNECT` to an address that was looked
+   * up and checked here. Never taken from the environment.
+   */
+  proxy?: string;
   /** `whsec_…`: signs webhooks whose route brings no secret. */
   defaultSecret?: string;
   /** The one before it: while receivers change over, webhooks are signed with both. */

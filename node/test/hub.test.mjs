@@ -121,6 +121,10 @@ test("errors are classes with a code, and one base", async (t) => {
   assert.throws(() => new Hub("ftp://x"), (error) => error instanceof InvalidArgumentError && /^url: /.test(error.message));
   assert.throws(() => new Hub("memory:", { workerLeaseMs: 0.5 }), /workerLeaseMs: must be a whole number of milliseconds/);
   assert.throws(() => new Hub("memory:", { allowPorts: [70_000] }), /allowPorts: 70000 is no port/);
+  assert.throws(() => new Hub("memory:", { proxy: "socks5://u:hunter2@proxy:1" }), (error) => {
+    assert.match(error.message, /^proxy: must begin with http:/);
+    return !error.message.includes("hunter2");
+  });
   await assert.rejects(stream.read(2 ** 53), /after: must be a whole number, 0 to 2\^53 - 1/);
   await assert.rejects(stream.read(undefined, 0), InvalidArgumentError);
 });

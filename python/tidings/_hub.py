@@ -59,6 +59,8 @@ class Hub:
     - `url`: `memory:`, `sqlite:PATH` or `sqlite:///PATH`.
     - `allow_networks`, `allow_hosts`, `allow_ports`, `allow_http`: where webhooks may go besides `https`, port 443 and
       public addresses; for development and private networks.
+    - `proxy` (``http://[user:password@]host:port``): the HTTP proxy through which webhooks leave, by ``CONNECT`` to an
+      address that was looked up and checked here. Never taken from the environment.
     - `default_secret` (`whsec_…`) signs webhooks whose route brings no secret; `previous_secret` signs them too while
       receivers change over; `require_secret` refuses those that would go unsigned.
     - `verify`: what a URL has to show before its first delivery. `challenge` (default): that it wants webhooks, by echoing
@@ -94,6 +96,7 @@ class Hub:
         allow_hosts: Sequence[str] = (),
         allow_http: bool = False,
         allow_ports: Sequence[int] = (),
+        proxy: str | None = None,
         default_secret: str | None = None,
         previous_secret: str | None = None,
         require_secret: bool = False,
@@ -122,6 +125,7 @@ class Hub:
             allow_hosts=_texts("allow_hosts", allow_hosts),
             allow_http=allow_http,
             allow_ports=list(allow_ports),
+            proxy=proxy,
             default_secret=default_secret,
             previous_secret=previous_secret,
             require_secret=require_secret,

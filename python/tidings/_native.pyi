@@ -450,6 +450,7 @@ class Hub:
         allow_hosts: list[str],
         allow_http: bool,
         allow_ports: list[int],
+        proxy: str | None,
         default_secret: str | None,
         previous_secret: str | None,
         require_secret: bool,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use tidings::proto::address::{Network, Policy};
+use tidings::proto::address::{EgressProxy, Network, Policy};
 use tidings::proto::delivery::Rate;
 use tidings::proto::redact::Redaction;
 use tidings::proto::route::UndeliverablePolicy;
@@ -24,6 +24,8 @@ pub struct Settings {
     pub allow_http: bool,
     /// Ports besides 443.
     pub allow_ports: Vec<u16>,
+    /// `http://[user:password@]host:port`: the proxy through which webhooks leave.
+    pub proxy: Option<String>,
     /// `whsec_…`: signs webhooks of routes that bring no secret.
     pub default_secret: Option<String>,
     /// The one before it; webhooks are signed with both while receivers change over.
@@ -80,6 +82,9 @@ impl Settings {
             .address
             .validate()
             .map_err(|fault| Error::new(tidings::ErrorCode::InvalidArgument, fault.to_string()))?;
+        if let Some(proxy) = self.proxy {
+            options.proxy = Some(EgressProxy::parse(&proxy).map_err(|fault| Error::argument("proxy", fault))?);
+        }
         let names = HeaderPolicy { allow: self.header_names };
         names.validate().map_err(|fault| Error::argument("header_names", fault))?;
         options.header_names = names.allow;
@@ -285,6 +290,7 @@ mod tests {
             ("allow_ports", Settings { allow_ports: vec![0], ..none() }),
             ("default_secret", Settings { default_secret: Some("hunter2".into()), ..none() }),
             ("previous_secret", Settings { previous_secret: Some("hunter2".into()), ..none() }),
+            ("proxy", Settings { proxy: Some("https://u:hunter2@proxy:3128".into()), ..none() }),
             ("verify", Settings { verify: Some("never".into()), ..none() }),
             ("undeliverable", Settings { undeliverable: Some("ignore".into()), ..none() }),
             ("secret_key", Settings { secret_key: Some(vec![0; 31]), ..none() }),

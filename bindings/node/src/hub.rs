@@ -38,6 +38,8 @@ pub struct Settings {
     pub allow_http: Option<bool>,
     /// Ports besides 443.
     pub allow_ports: Option<Vec<f64>>,
+    /// `http://[user:password@]host:port`: the proxy through which webhooks leave.
+    pub proxy: Option<String>,
     /// `whsec_…`: signs webhooks of routes that bring no secret.
     pub default_secret: Option<String>,
     /// The one before it; webhooks are signed with both while receivers change over.
@@ -104,6 +106,7 @@ impl Settings {
             allow_hosts: self.allow_hosts.unwrap_or_default(),
             allow_http: self.allow_http.unwrap_or_default(),
             allow_ports: self.allow_ports.unwrap_or_default().into_iter().map(port).collect::<bridge::Result<_>>()?,
+            proxy: self.proxy,
             default_secret: self.default_secret,
             previous_secret: self.previous_secret,
             require_secret: self.require_secret.unwrap_or_default(),

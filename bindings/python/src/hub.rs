@@ -23,7 +23,7 @@ type PlainRetention = (Option<i64>, Option<i64>, Option<f64>, Option<f64>, Optio
 #[pymethods]
 impl Hub {
     #[new]
-    #[pyo3(signature = (url, *, allow_networks, allow_hosts, allow_http, allow_ports, default_secret, previous_secret,
+    #[pyo3(signature = (url, *, allow_networks, allow_hosts, allow_http, allow_ports, proxy, default_secret, previous_secret,
         require_secret, verify, concurrency, endpoint_concurrency, endpoint_rate, host_rate, max_pending, undeliverable, secret_key, retention, header_names, redact, attempt_timeout, worker_lease, max_body_bytes, buffer_bytes))]
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords, each one setting")]
     fn new(
@@ -33,6 +33,7 @@ impl Hub {
         allow_hosts: Vec<String>,
         allow_http: bool,
         allow_ports: Vec<i64>,
+        proxy: Option<String>,
         default_secret: Option<String>,
         previous_secret: Option<String>,
         require_secret: bool,
@@ -75,6 +76,7 @@ impl Hub {
                     .into_iter()
                     .map(|port| bridge::port("allow_ports", port))
                     .collect::<Result<_, _>>()?,
+                proxy,
                 default_secret,
                 previous_secret,
                 require_secret,

@@ -276,12 +276,12 @@ async fn hand(core: &Arc<Core>, delivery: &Delivery, name: &OutletName, route: R
 }
 
 /// What an attempt tells of the endpoint. That one which takes everything took one more is no news, and neither is what is
-/// wrong with the event alone (413).
+/// wrong with the event alone (413) or with the operator's own proxy.
 fn learned(outcome: AttemptOutcome<'_>, suspect: bool) -> Option<Learned> {
     match (outcome, outcome.category()) {
         (_, None) => suspect.then_some(Learned::Took),
         (AttemptOutcome::Response { status: 410, .. }, _) => Some(Learned::Disable(DisableReason::Gone)),
-        (AttemptOutcome::Response { status: 413, .. }, _) => None,
+        (AttemptOutcome::Response { status: 413, .. }, _) | (_, Some(Category::ProxyError)) => None,
         (_, Some(category)) => Some(Learned::Failed(category)),
     }
 }

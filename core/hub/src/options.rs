@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_proto::address;
+use tidings_proto::address::{self, EgressProxy};
 use tidings_proto::config::ConfigLimits;
 use tidings_proto::delivery::{EndpointPolicy, Rate};
 use tidings_proto::redact::Redaction;
@@ -33,6 +33,10 @@ pub struct Options {
     pub policy: Option<Arc<dyn Policy>>,
     /// Where webhooks may go besides public addresses.
     pub address: address::Policy,
+    /// The HTTP proxy through which all that goes to an endpoint leaves: deliveries, challenges, well-known documents. The
+    /// hub still looks names up and checks every address itself, and asks the proxy for the checked address. Never read from
+    /// the environment.
+    pub proxy: Option<EgressProxy>,
     /// Header names that a route may set besides `authorization` and `x-*`.
     pub header_names: Vec<String>,
     /// What is taken out of every event's and every outcome's JSON text before anything is kept of it or told.
@@ -167,6 +171,7 @@ impl Default for Options {
             undeliverable: UndeliverablePolicy::Drop,
             policy: None,
             address: address::Policy::default(),
+            proxy: None,
             header_names: Vec::new(),
             redact: Redaction::default(),
             default_secret: None,

@@ -1,14 +1,17 @@
 //! Sends one webhook attempt, as if the endpoint were hostile.
 //!
 //! The name is looked up inside the deadline, every answer is checked, and the connection goes to a checked address,
-//! so that a second lookup cannot change the verdict (DNS rebinding). No redirect is followed, no proxy of the
-//! environment is used, one deadline covers the whole exchange, and little of the response is read.
+//! so that a second lookup cannot change the verdict (DNS rebinding): directly, or through the operator's proxy, which is
+//! asked for that address. No redirect is followed, no proxy of the environment is used, one deadline covers the whole exchange, and little of the response is read.
 
 mod pool;
 #[cfg(test)]
 mod pool_tests;
 #[cfg(test)]
 mod tests;
+mod tunnel;
+#[cfg(test)]
+mod tunnel_tests;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +25,7 @@ use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Request, body::Incoming};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tidings_proto::address::{self, Endpoint, Host};
+use tidings_proto::address::{self, EgressProxy, Endpoint, Host};
 use tidings_proto::delivery::{Category, EndpointKey};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -113,6 +116,7 @@ impl Net for System {
 
 pub(crate) struct Sender {
     policy: address::Policy,
+    proxy: Option<EgressProxy>,
     timeout: Duration,
     net: Box<dyn Net>,
     tls: OnceLock<Option<TlsConnector>>,
@@ -127,7 +131,8 @@ impl Sender {
     pub(crate) fn with_net(options: &Options, net: Box<dyn Net>) -> Self {
         let (policy, timeout) = (options.address.clone(), options.attempt_timeout);
         let pool = Pool::new(options.concurrency, options.endpoint_concurrency);
-        Self { policy, timeout, net, tls: OnceLock::new(), pool }
+        let proxy = options.proxy.clone();
+        Self { policy, proxy, timeout, net, tls: OnceLock::new(), pool }
     }
 
     /// Makes one attempt; always answers within the attempt's deadline.
@@ -199,14 +204,23 @@ impl Sender {
         for ip in answers {
             let share = self.timeout.saturating_sub(start.elapsed()) / left.max(1);
             left -= 1;
-            let connecting = self.net.connect(SocketAddr::new(ip, endpoint.port()));
-            match timeout_at(Instant::now() + share, connecting).await {
+            match timeout_at(Instant::now() + share, self.reach(SocketAddr::new(ip, endpoint.port()))).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => category = failure(&error, Category::ConnectionRefused),
+                // Another address would meet the same proxy.
+                Ok(Err(Category::ProxyError)) => return Err(Category::ProxyError),
+                Ok(Err(failed)) => category = failed,
                 Err(_) => category = Category::Timeout,
             }
         }
         Err(category)
+    }
+
+    /// A connection to a checked address.
+    async fn reach(&self, target: SocketAddr) -> Result<Open, Category> {
+        match &self.proxy {
+            Some(proxy) => tunnel::open(proxy, &*self.net, target).await,
+            None => self.net.connect(target).await.map_err(|error| failure(&error, Category::ConnectionRefused)),
+        }
     }
 
     /// TLS with the platform's roots, made at the first `https` attempt: a host without certificates can still do

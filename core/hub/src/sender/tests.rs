@@ -271,10 +271,14 @@ pub(super) fn resolving(
     policy: Policy,
     answers: Vec<io::Result<Vec<IpAddr>>>,
 ) -> (Sender, Arc<AtomicUsize>) {
+    let options = Options { attempt_timeout: timeout, address: policy, ..Options::default() };
+    resolving_with(&options, answers)
+}
+
+pub(super) fn resolving_with(options: &Options, answers: Vec<io::Result<Vec<IpAddr>>>) -> (Sender, Arc<AtomicUsize>) {
     let lookups = Arc::new(AtomicUsize::new(0));
     let stub = Stub { answers: Mutex::new(answers.into()), lookups: Arc::clone(&lookups) };
-    let options = Options { attempt_timeout: timeout, address: policy, ..Options::default() };
-    (Sender::with_net(&options, Box::new(stub)), lookups)
+    (Sender::with_net(options, Box::new(stub)), lookups)
 }
 
 pub(super) const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

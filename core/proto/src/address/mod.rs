@@ -15,7 +15,7 @@
 //! they stay denied whatever the operator allows, in every embedding (mapped, compatible, NAT64, 6to4, Teredo).
 //!
 //! The [`Policy`] is the operator's: private networks, host names the operator vouches for, more ports, plain `http`
-//! in development. The client that named the endpoint must not learn from a refusal what the network looks like from
+//! in development. Where webhooks leave through a proxy ([`EgressProxy`]), the same checks are made on this side of it. The client that named the endpoint must not learn from a refusal what the network looks like from
 //! inside: [`Denied::public_category`] is what it may be told.
 //!
 //! Sources: RFC 6890 and the IANA IPv4/IPv6 special-purpose address registries, RFC 6052, RFC 3056, RFC 4380, RFC
@@ -28,6 +28,7 @@ mod fault;
 mod ip;
 mod network;
 mod policy;
+mod proxy;
 
 pub use deny::{DENY_TABLE, DenyRow, METADATA_TABLE, MetadataRow};
 pub use endpoint::{Endpoint, Host, MAX_ENDPOINT_BYTES};
@@ -35,3 +36,4 @@ pub use fault::EndpointFault;
 pub use ip::{Denied, check, check_all};
 pub use network::{Network, NetworkFault};
 pub use policy::{Policy, PolicyFault};
+pub use proxy::{EgressProxy, MAX_PROXY_ANSWER_BYTES, ProxyFault, connect_answer};

@@ -46,11 +46,13 @@ pub enum Category {
     HandlerFailed,
     /// The peer does not wait for the signal, which would end it.
     PeerNotReady,
+    /// The operator's egress proxy cannot be reached, or refuses to connect. Says nothing of the endpoint.
+    ProxyError,
 }
 
 impl Category {
     /// Every category.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ConnectionRefused,
         Self::Timeout,
         Self::TlsError,
@@ -70,6 +72,7 @@ impl Category {
         Self::Refused,
         Self::HandlerFailed,
         Self::PeerNotReady,
+        Self::ProxyError,
     ];
 
     /// The stable text that is stored and shown to the operator.
@@ -94,6 +97,7 @@ impl Category {
             Self::Refused => "refused",
             Self::HandlerFailed => "handler_failed",
             Self::PeerNotReady => "peer_not_ready",
+            Self::ProxyError => "proxy_error",
         }
     }
 
@@ -102,11 +106,12 @@ impl Category {
         Self::ALL.into_iter().find(|category| category.as_str() == text)
     }
 
-    /// What the client that named the endpoint may be told. A denied address and a name without address look like a
-    /// refused connection, else the answers would map the server's own network and its internal names.
+    /// What the client that named the endpoint may be told. A denied address, a name without address and a proxy that lets
+    /// nothing through look like a refused connection, else the answers would map the server's own network and its internal
+    /// names.
     pub const fn public(self) -> Self {
         match self {
-            Self::Denied | Self::DnsError => Self::ConnectionRefused,
+            Self::Denied | Self::DnsError | Self::ProxyError => Self::ConnectionRefused,
             other => other,
         }
     }
@@ -172,7 +177,7 @@ mod tests {
             texts.join(" "),
             "connection_refused timeout tls_error http_4xx http_5xx http_3xx protocol_error response_too_large \
              dns_error denied challenge_failed endpoint_disabled interrupted rate_limited deadline unreachable refused \
-             handler_failed peer_not_ready"
+             handler_failed peer_not_ready proxy_error"
         );
         for category in Category::ALL {
             assert_eq!(Category::from_text(category.as_str()), Some(category));
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn clients_cannot_tell_a_denied_address_from_a_closed_port() {
-        for category in [Category::Denied, Category::DnsError, Category::ConnectionRefused] {
+        for category in [Category::Denied, Category::DnsError, Category::ProxyError, Category::ConnectionRefused] {
             assert_eq!(category.public(), Category::ConnectionRefused);
         }
         assert_eq!(Category::Timeout.public(), Category::Timeout);

@@ -247,6 +247,7 @@ mod tests {
             (C::ResponseTooLarge, 1_000),
             (C::ChallengeFailed, 1_000),
             (C::Interrupted, 1_000),
+            (C::ProxyError, 1_000),
             (C::Timeout, 11_000),
         ] {
             assert_eq!(after(AttemptOutcome::Failed(category)), retry(want_ms, category), "{category}");

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use tidings::proto::address::{Denied, Endpoint, Network, NetworkFault, Policy, PolicyFault, check};
+use tidings::proto::address::{Denied, EgressProxy, Endpoint, Network, NetworkFault, Policy, PolicyFault, check};
 
 use crate::Answer;
 use crate::given::Given;
@@ -106,4 +106,15 @@ pub(super) fn answers(given: Given<'_>) -> Answer {
     let endpoint = Endpoint::parse(given.text("url")?, &policy).map_err(|fault| fault.to_string())?;
     let answers: Vec<_> = given.texts("answers")?.into_iter().map(address).collect::<Result<_, _>>()?;
     Ok(judged(endpoint.check_answers(&answers, &policy)))
+}
+
+pub(super) fn proxy(given: Given<'_>) -> Answer {
+    let target = given.text("target")?.parse().map_err(|error| format!("target: {error}"))?;
+    Ok(match EgressProxy::parse(given.text("proxy")?) {
+        Ok(proxy) => {
+            let request = String::from_utf8(proxy.connect_request(target)).map_err(|error| error.to_string())?;
+            json!({"request": request})
+        }
+        Err(fault) => json!({"error": fault.code()}),
+    })
 }
