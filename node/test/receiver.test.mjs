@@ -114,6 +114,18 @@ test("a challenge is answered when it is signed, and what only looks like one is
   assert.equal(got.length, 3);
 });
 
+test("the firings of a batch are given one by one", async () => {
+  const { receiver: made, got } = receiver();
+  const bodies = ['{"events":[{"eventId":"a","n":1.0},{"eventId":"b"}]}', '{"eventId":"c","events":[1]}', "[1]", '{"events":1}'];
+  for (const [n, body] of bodies.entries()) {
+    assert.equal((await made.receive(body, signed(body, { id: `bat_${n}` }))).status, 204);
+  }
+  assert.deepEqual(
+    got.map((incoming) => incoming.events()),
+    [[{ eventId: "a", n: 1 }, { eventId: "b" }], [{ eventId: "c", events: [1] }], [[1]], [{ events: 1 }]],
+  );
+});
+
 test("the window has an end, by number and by age", () => {
   let now = 0;
   const seen = new Seen({ size: 2, ttlMs: 10_000, clock: () => now });

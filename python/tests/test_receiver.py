@@ -43,6 +43,25 @@ async def test_each_is_handled_once() -> None:
     assert [incoming.id for incoming in inbox.got] == ["evt_1", "evt_2"]
 
 
+async def test_the_firings_of_a_batch_are_given_one_by_one() -> None:
+    inbox = Inbox()
+    receiver = Receiver(SECRET, handler=inbox)
+    bodies = (
+        b'{"events":[{"eventId":"a","n":1.0},{"eventId":"b"}]}',
+        b'{"eventId":"c","events":[1]}',
+        b"[1]",
+        b'{"events":1}',
+    )
+    for n, body in enumerate(bodies):
+        assert (await receiver.receive(body, signed(body, id=f"bat_{n}"))).status == 204
+    assert [incoming.events() for incoming in inbox.got] == [
+        [{"eventId": "a", "n": 1.0}, {"eventId": "b"}],
+        [{"eventId": "c", "events": [1]}],
+        [[1]],
+        [{"events": 1}],
+    ]
+
+
 async def test_what_is_not_genuine_is_refused_and_told_nothing() -> None:
     inbox = Inbox()
     receiver = Receiver(SECRET, handler=inbox)

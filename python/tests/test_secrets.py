@@ -86,6 +86,30 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
     page = await stream.read()
     shown += [page, *page.events, *(event.payload for event in page.events)]
 
+    # What requests would look alike is kept, to find what goes together; not so that anybody could read it.
+    batch = {"maxEvents": 2, "maxDelayMs": 60_000}
+    batching = {
+        "routes": [route("b", "http://127.0.0.1:1/path-hunter2", ["completed"], secret=ROUTE_SECRET, batch=batch)]
+    }
+    waiting = await hub.begin_call(config=json.dumps(batching), principal="p", request_id=3, tool="t")
+    await waiting.complete("{}")
+    assert [one.state for one in hub.deliveries(waiting.id)] == ["pending"]
+
+    # Through a proxy that is not there.
+    behind = tidings.Hub(
+        f"sqlite:{tmp_path / 'behind.db'}",
+        allow_networks=["127.0.0.0/8"],
+        allow_http=True,
+        proxy="http://user:header-hunter2@127.0.0.1:1",
+    )
+    proxied = await behind.begin_call(config=json.dumps(config), principal="p", request_id=1, tool="t")
+    await proxied.complete("{}")
+    with anyio.fail_after(60):
+        while not any(one.last_error == "proxy_error" for one in behind.deliveries(proxied.id)):  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+    shown += [behind, *behind.deliveries(proxied.id)]
+    assert await behind.close(10)
+
     # Something to log: a call that nobody ends.
     await hub.begin_call(config=json.dumps(config), principal="p", request_id=2, tool="t")
 
@@ -101,7 +125,12 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
         with pytest.raises(tidings.ConfigError) as refused:
             await hub.begin_call(config=bad, principal="p", request_id=1, tool="t")
         shown += [refused.value, str(refused.value), *refused.value.faults]
-    for arguments in ({"default_secret": "whsec_header-hunter2"}, {"secret_key": b"header-hunter2"}):
+    for arguments in (
+        {"default_secret": "whsec_header-hunter2"},
+        {"secret_key": b"header-hunter2"},
+        {"proxy": "https://u:header-hunter2@proxy:1"},
+        {"proxy": "http://header-hunter2@proxy:1/path-hunter2"},
+    ):
         with pytest.raises(tidings.InvalidArgument) as wrong:
             tidings.Hub("memory:", **arguments)  # type: ignore[arg-type]
         shown.append(wrong.value)

@@ -48,8 +48,14 @@ class Incoming:
     """The raw body."""
 
     def json(self) -> Any:
-        """The body: `{"eventId", "name", "timestamp", "data", "cursor"?}`."""
+        """The body: `{"eventId", "name", "timestamp", "data", "cursor"?}`, or of a batch `{"events": […]}`."""
         return json.loads(self.body)
+
+    def events(self) -> list[Any]:
+        """What is told of, in the order in which it fired: each one as `json` is without a batch."""
+        body = self.json()
+        together = isinstance(body, dict) and "eventId" not in body and isinstance(body.get("events"), list)
+        return list(body["events"]) if together else [body]
 
 
 class Answer(NamedTuple):

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tidings_proto::config::Route;
 use tidings_proto::delivery::{
     AttemptOutcome, Attempted, Category, DeliveryState, DisableReason, EndpointState, Learned, Next, RetryPolicy, next,
 };
+use tidings_proto::firing::{batch_body, batch_id};
 use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
-use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, sign};
+use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, TRACEPARENT_HEADER, sign};
 use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Flow, Lease, Op, Refused, Settle, Taken};
 use tokio::task::JoinSet;
 
@@ -138,16 +140,33 @@ async fn start(
         }
         return 0;
     }
-    let count = leased.len();
-    for delivery in leased {
-        let counted = load.map(|load| load.count(delivery.suspect));
+    let units = units(leased);
+    let count = units.len();
+    for unit in units {
+        let suspect = unit.first().is_some_and(|delivery| delivery.suspect);
+        let counted = load.map(|load| load.count(suspect));
         let core = Arc::clone(core);
         in_flight.spawn(async move {
-            attempt(&core, delivery, until).await;
+            attempt(&core, unit, until).await;
             drop(counted);
         });
     }
     count
+}
+
+/// What goes out together: each delivery alone, or a batch.
+fn units(leased: impl IntoIterator<Item = Delivery>) -> Vec<Vec<Delivery>> {
+    let mut units: Vec<Vec<Delivery>> = Vec::new();
+    for delivery in leased {
+        let with = units
+            .last_mut()
+            .filter(|unit| delivery.batch.is_some() && unit.first().is_some_and(|first| first.batch == delivery.batch));
+        match with {
+            Some(unit) => unit.push(delivery),
+            None => units.push(vec![delivery]),
+        }
+    }
+    units
 }
 
 /// What became of one lease.
@@ -159,30 +178,39 @@ struct Ended {
     learned: Option<Learned>,
 }
 
-/// One lease of one delivery, to its end.
-async fn attempt(core: &Arc<Core>, delivery: Delivery, until: StoreMillis) {
+/// One lease of what goes out together, to its end: whatever comes of the request comes of each delivery in it, and is
+/// recorded of all in one commit.
+async fn attempt(core: &Arc<Core>, unit: Vec<Delivery>, until: StoreMillis) {
     let now = core.timeline.now();
-    let ended = match delivery.taken {
-        // Workers died over it as often as it may be tried: it may be what they died of.
-        Taken::Ready if delivery.attempts >= policy(core, &delivery).max_attempts && now < delivery.new.deadline => {
-            given_up(DeliveryState::Dead, Category::Interrupted)
-        }
-        // No attempt begins at or after the deadline.
-        Taken::Ready if now < delivery.new.deadline => match try_it(core, &delivery).await {
-            Some(ended) => ended,
-            None => {
-                let back = settled(core, &delivery, DeliveryState::Retrying, delivery.new.due, None, false);
-                settle(core, vec![back], until).await;
-                return;
-            }
-        },
-        Taken::Disabled => given_up(DeliveryState::Dead, Category::EndpointDisabled),
-        Taken::Ready | Taken::Late => {
-            let state = if now < delivery.new.deadline { DeliveryState::Dead } else { DeliveryState::Expired };
-            given_up(state, waited_for(core, &delivery, state))
-        }
+    // No attempt begins at or after the deadline, nor once workers died over it as often as it may be tried: it may be what
+    // they died of.
+    let may_be_tried = |delivery: &Delivery| {
+        let left = delivery.attempts < policy(core, delivery).max_attempts;
+        delivery.taken == Taken::Ready && now < delivery.new.deadline && left
     };
-    let ops = consequences(core, &delivery, &ended);
+    let (ready, over): (Vec<_>, Vec<_>) = unit.into_iter().partition(may_be_tried);
+    let mut ops = Vec::new();
+    for delivery in &over {
+        let ended = match delivery.taken {
+            Taken::Disabled => given_up(DeliveryState::Dead, Category::EndpointDisabled),
+            Taken::Ready if now < delivery.new.deadline => given_up(DeliveryState::Dead, Category::Interrupted),
+            Taken::Ready | Taken::Late => {
+                let state = if now < delivery.new.deadline { DeliveryState::Dead } else { DeliveryState::Expired };
+                given_up(state, waited_for(core, delivery, state))
+            }
+        };
+        ops.extend(consequences(core, delivery, &ended));
+    }
+    match try_it(core, &ready).await {
+        Some(all) => {
+            ops.extend(ready.iter().zip(&all).flat_map(|(delivery, ended)| consequences(core, delivery, ended)));
+        }
+        None => {
+            let back =
+                |delivery: &Delivery| settled(core, delivery, DeliveryState::Retrying, delivery.new.due, None, false);
+            ops.extend(ready.iter().map(back));
+        }
+    }
     let states: Vec<_> = ops.iter().filter_map(final_state).collect();
     if settle(core, ops, until).await {
         states.into_iter().for_each(|state| core.counters.ended(state));
@@ -213,18 +241,14 @@ fn policy(core: &Core, delivery: &Delivery) -> RetryPolicy {
     }
 }
 
-/// One attempt. `None`: there was nobody to hand it to, and it goes back.
-async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
-    let sent = send(core, delivery).await;
+/// One attempt, and what it comes to for each delivery. `None`: there was nobody to hand it to, and it goes back.
+async fn try_it(core: &Arc<Core>, unit: &[Delivery]) -> Option<Vec<Ended>> {
+    let Some(first) = unit.first() else { return Some(Vec::new()) };
+    let sent = send(core, first, unit).await;
     if sent == Sent::NotTaken {
         return None;
     }
     failpoint::hit("after_post_before_ack");
-    let attempted = Attempted {
-        attempts: delivery.attempts + 1,
-        first_attempt_at: delivery.new.created_at,
-        deadline: delivery.new.deadline,
-    };
     let outcome = match &sent {
         Sent::Response { status, retry_after, .. } => {
             AttemptOutcome::Response { status: *status, retry_after: retry_after.as_deref() }
@@ -234,23 +258,32 @@ async fn try_it(core: &Arc<Core>, delivery: &Delivery) -> Option<Ended> {
         Sent::Failed(category) => AttemptOutcome::Failed(*category),
     };
     core.counters.attempt(outcome.category());
-    let now = core.timeline.now();
-    let policy = policy(core, delivery);
-    let next = next(&policy, &attempted, outcome, now, core.timeline.wall(), core.random_number());
+    // One moment and one number for all, so that they come up together again.
+    let (now, wall, random) = (core.timeline.now(), core.timeline.wall(), core.random_number());
     // A place in the host has no standing.
-    let learned = if delivery.new.outlet.is_some() { None } else { learned(outcome, delivery.suspect) };
-    Some(Ended { next, counts: true, learned })
+    let mut learned = if first.new.outlet.is_some() { None } else { learned(outcome, first.suspect) };
+    let of_each = unit.iter().map(|delivery| {
+        let attempted = Attempted {
+            attempts: delivery.attempts + 1,
+            first_attempt_at: delivery.new.created_at,
+            deadline: delivery.new.deadline,
+        };
+        let next = next(&policy(core, delivery), &attempted, outcome, now, wall, random);
+        // Said once.
+        Ended { next, counts: true, learned: learned.take() }
+    });
+    Some(of_each.collect())
 }
 
 /// Makes an attempt in the way of its route's type.
-async fn send(core: &Arc<Core>, delivery: &Delivery) -> Sent {
+async fn send(core: &Arc<Core>, delivery: &Delivery, unit: &[Delivery]) -> Sent {
     let route = plan::read(&delivery.new.route).and_then(|mut routes| {
         routes.pop().ok_or_else(|| Error::new(ErrorCode::Internal, "the delivery holds no route"))
     });
     let sent = match route {
         Ok(route) => match OutletName::of(&route) {
             Some(name) => return hand(core, delivery, &name, route).await,
-            None => prepare(core, delivery, route).map(|attempt| core.sender.send(attempt)),
+            None => prepare(core, delivery, unit, route).map(|attempt| core.sender.send(attempt)),
         },
         Err(error) => Err(error),
     };
@@ -286,14 +319,42 @@ fn learned(outcome: AttemptOutcome<'_>, suspect: bool) -> Option<Learned> {
     }
 }
 
-/// The request of one attempt: the stored bytes, signed anew with the attempt's own timestamp.
-fn prepare(core: &Core, delivery: &Delivery, route: Route) -> Result<Attempt> {
+/// The request of one attempt: the stored bytes, signed anew with the attempt's own timestamp. A route that batches gets the
+/// form of a batch for a single one, too.
+fn prepare(core: &Core, delivery: &Delivery, unit: &[Delivery], mut route: Route) -> Result<Attempt> {
     let Some(endpoint) = route.endpoint.clone() else {
         return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
     };
-    let headers = signed(core, route, &delivery.new.event_id, &delivery.new.body)?;
+    let (id, body) = if route.batch.is_some() {
+        keep_common_trace(&mut route, unit)?;
+        let id = batch_id(unit.iter().map(|delivery| delivery.new.event_id.as_str()));
+        (id.to_string(), Bytes::from(batch_body(unit.iter().map(|delivery| &delivery.new.body[..]))))
+    } else {
+        (delivery.new.event_id.clone(), delivery.new.body.clone())
+    };
+    let headers = signed(core, route, &id, &body)?;
     let keep_for = Some(delivery.new.endpoint);
-    Ok(Attempt { endpoint, headers, body: Some(delivery.new.body.clone()), keep_for, keep: 0 })
+    Ok(Attempt { endpoint, headers, body: Some(body), keep_for, keep: 0 })
+}
+
+/// A request has one trace context. That of a batch is the one that all its calls have; otherwise it has none.
+fn keep_common_trace(route: &mut Route, unit: &[Delivery]) -> Result<()> {
+    let mut common = None;
+    for delivery in unit {
+        let own = plan::read(&delivery.new.route)?.pop().and_then(|route| {
+            let header = route.headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
+            header.map(|(_, value)| value)
+        });
+        match &common {
+            None => common = Some(own),
+            Some(seen) if *seen == own => {}
+            Some(_) => {
+                route.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The headers of a request that a route asks for, signed now: with the route's own secret, or else with the operator's,

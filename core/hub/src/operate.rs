@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
 use crate::hub::{Hub, Stats};
 use crate::metrics::{head, line};
+use crate::plan;
 use crate::target;
 
 /// How often a drain looks whether the last attempt has ended.
@@ -30,7 +31,8 @@ impl Hub {
     }
 
     /// Sends a dead letter again: a new delivery of the same firing, with the same `webhook-id` and bytes, over the same
-    /// route, with as many attempts and as much time as the first one had. Answers its id.
+    /// route, with as many attempts and as much time as the first one had. Where the route batches it goes out in a batch of
+    /// its own, or with others that are sent again. Answers its id.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`] where there is no delivery of that id, or it was not given up.
@@ -46,6 +48,8 @@ impl Hub {
         let now = core.timeline.now();
         let lifetime = u64::try_from(old.deadline.saturating_sub(old.created_at)).ok();
         let until = deadline(now, None, lifetime);
+        let batch =
+            plan::read(&old.route)?.pop().and_then(|route| plan::batch(&core, &route, !old.fallback.0.is_empty()));
         let hand_over = RetryPolicy::with_successor().hand_over_ms.filter(|_| !old.fallback.0.is_empty());
         let wait_until = hand_over.map_or(until, |ms| now.saturating_add_unsigned(ms).min(until));
         let new = NewDelivery {
@@ -54,6 +58,9 @@ impl Hub {
             created_at: now,
             deadline: until,
             wait_until,
+            // The cursor in it was a watermark when it was enqueued first; what came later went on without it.
+            seq: None,
+            batch,
             outlet: old.outlet.clone().map(|outlet| Outlet { until: wait_until, ..outlet }),
             ..old
         };

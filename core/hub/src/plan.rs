@@ -3,7 +3,8 @@
 use tidings_proto::config::{AcceptStored, ConfigLimits, Faults, NotificationConfig, Route, Sensitive};
 use tidings_proto::delivery::{EndpointKey, EndpointState, RetryPolicy, deadline};
 use tidings_proto::firing::{
-    Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, redact_body, undelivered_json,
+    BATCH_FRAME_BYTES, Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, redact_body,
+    undelivered_json,
 };
 use tidings_proto::id::{EventId, RequestId};
 use tidings_proto::redact::Redaction;
@@ -13,7 +14,7 @@ use tidings_proto::time::StoreMillis;
 use tidings_proto::trigger::Reason;
 use tidings_proto::trigger::Trigger;
 use tidings_proto::webhook::TRACEPARENT_HEADER;
-use tidings_store::{CallRecord, DeliveryId, NewDelivery, Op, Outlet, Sealed, Subject, TaskTerms};
+use tidings_store::{Batch, CallRecord, DeliveryId, NewDelivery, Op, Outlet, Sealed, Subject, TaskTerms};
 
 use crate::core::Core;
 use crate::error::{Error, ErrorCode, Result};
@@ -101,13 +102,17 @@ pub(crate) fn plan(
     };
     let routes: Vec<Route> = fallbacks.into_iter().map(|index| config.routes[index].clone()).collect();
     let own = &config.routes[route];
-    let (bodies, redaction) = (Body::new(&firing, core.options.max_body_bytes), redaction(own)?);
+    // What fits into a batch alone fits in anywhere.
+    let batched = own.batch.is_some() || routes.iter().any(|route| route.batch.is_some());
+    let most = core.options.max_body_bytes.saturating_sub(if batched { BATCH_FRAME_BYTES } else { 0 });
+    let (bodies, redaction) = (Body::new(&firing, most), redaction(own)?);
     let body = bodies.redacted_for_route(&own.id, &redaction);
     // A route that follows has a redaction of its own, so it needs what this one's took out.
     let whole = if routes.is_empty() || redaction.is_empty() { Vec::new() } else { bodies.for_route(&own.id) };
     let now = core.timeline.now();
     let until = deadline(now, task.map(|terms| terms.ttl_ms), config.routes[route].deadline_ms);
     let (endpoint, mut ops) = named(core, &record.principal, &config.routes[route])?;
+    let wait_until = wait_until(own, now, until, !routes.is_empty());
     let delivery = NewDelivery {
         id: DeliveryId(core.random()?),
         event_id: event_id.to_string(),
@@ -119,13 +124,15 @@ pub(crate) fn plan(
         route: seal(vec![config.routes[route].clone()]),
         body: body.into(),
         whole: Sealed(whole.into()),
-        due: now,
+        due: due(own, now, wait_until),
         outlet: outlet(&config.routes[route], !routes.is_empty(), now, until),
         deadline: until,
         created_at: now,
         endpoint,
         fifo_key: config.routes[route].fifo_key.clone(),
-        wait_until: wait_until(&config.routes[route], now, until, !routes.is_empty()),
+        wait_until,
+        seq: place.map(|(seq, _)| seq),
+        batch: batch(core, own, !routes.is_empty()),
         fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
     };
     ops.push(Op::Enqueue(Box::new(delivery)));
@@ -177,6 +184,26 @@ fn wait_until(route: &Route, now: StoreMillis, deadline: StoreMillis, has_succes
     }
     let hand_over = RetryPolicy::with_successor().hand_over_ms.filter(|_| has_successor);
     hand_over.map_or(deadline, |after| now.saturating_add_unsigned(after).min(deadline))
+}
+
+/// When a delivery goes at the latest, if its endpoint can be tried: at once, or, where it waits for others to go with, no
+/// later than in the middle of the time that it has.
+fn due(route: &Route, now: StoreMillis, wait_until: StoreMillis) -> StoreMillis {
+    let wait = route.batch.map_or(0, |batch| i64::try_from(batch.max_delay_ms).unwrap_or(i64::MAX));
+    now.saturating_add(wait.min(wait_until.saturating_sub(now) / 2))
+}
+
+/// What a delivery over this route may go out with: others to the same endpoint whose requests would look the same. What is
+/// of the call alone does not matter: ids, triggers, what was taken out of the body, the trace.
+pub(crate) fn batch(core: &Core, route: &Route, has_successor: bool) -> Option<Batch> {
+    let batching = route.batch?;
+    let mut alike =
+        Route { id: String::new(), triggers: Vec::new(), redact: Vec::new(), deadline_ms: None, ..route.clone() };
+    alike.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
+    // What has a successor is tried less often.
+    alike.id.push(if has_successor { 's' } else { 'l' });
+    let most = core.options.max_body_bytes.saturating_sub(BATCH_FRAME_BYTES);
+    Some(Batch { settings: seal(vec![alike]), max_events: batching.max_events, max_bytes: most as u64 })
 }
 
 /// Whether another process on the store offers what this one does not.
@@ -295,19 +322,21 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Vec<Op>> 
                 (body.into_owned().into_bytes(), whole)
             }
         };
+        let wait_until = wait_until(&route, now, until, !routes.is_empty());
         ops.push(Op::Enqueue(Box::new(NewDelivery {
             id: DeliveryId(core.random()?),
             route_id: route.id.clone(),
             route_at: route_span(if whole.is_empty() { &body } else { &whole }, &route.id),
             body: body.into(),
             whole: Sealed(whole.into()),
-            due: now,
+            due: due(&route, now, wait_until),
             outlet: outlet(&route, !routes.is_empty(), now, until),
             deadline: until,
             created_at: now,
             endpoint: key,
             fifo_key: route.fifo_key.clone(),
-            wait_until: wait_until(&route, now, until, !routes.is_empty()),
+            wait_until,
+            batch: batch(core, &route, !routes.is_empty()),
             route: seal(vec![route]),
             fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
             ..delivery.clone()

@@ -115,6 +115,8 @@ pub mod tidings {
     pub const WEBHOOK_NAME_PREFIX: &str = "tool_call.";
     /// The webhook `name` of an aggregate that ended without having come true.
     pub const GROUP_UNMET: &str = "tool_call.group_unmet";
+    /// The one member of a batch's body.
+    pub const BATCH_EVENTS: &str = "events";
     /// Member of an error's `data` that lists a rejected config's faults.
     pub const DATA_FAULTS: &str = "faults";
     /// Member of an error's `data` that counts them all, those not listed too.

@@ -2,14 +2,18 @@
 //! while it waits for its outlet (then `at` is when any worker may take it all the same), 4 while it waits behind another one
 //! of its key.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use tidings_proto::delivery::EndpointKey;
+use tidings_proto::firing::lower_cursor;
 use tidings_proto::time::StoreMillis;
 use tidings_store::flow::{self, HostRow, Line, Shelf};
 use tidings_store::{
-    AttemptRecord, Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Purge, Refused, Sealed,
-    Settle, Taken, WorkerId,
+    AttemptRecord, Batch, Delivery, DeliveryId, DeliveryState, Done, Lease, NewDelivery, Outlet, Purge, Refused,
+    Sealed, Settle, Taken, WorkerId,
 };
 
 use crate::Core;
@@ -24,7 +28,7 @@ const UNREADABLE: &str = "unreadable";
 /// What [`without_contents`] reads, and two counts.
 const COLUMNS: &str =
     "uid, event_id, subject_kind, subject, principal, trigger_name, route_id, due, deadline, created_at,
-     attempts, token, fifo, wait_until, (SELECT uid FROM endpoints WHERE n = endpoint), outlet, outlet_until";
+     attempts, token, fifo, wait_until, (SELECT uid FROM endpoints WHERE n = endpoint), outlet, outlet_until, seq";
 
 /// A delivery as far as its row goes.
 fn without_contents(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewDelivery> {
@@ -51,6 +55,8 @@ fn without_contents(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewDelivery> {
         endpoint: EndpointKey(endpoint.unwrap_or_default()),
         fifo_key: row.get(12)?,
         wait_until: row.get(13)?,
+        seq: row.get::<_, Option<i64>>(17)?.map(i64::cast_unsigned),
+        batch: None,
     })
 }
 
@@ -87,7 +93,7 @@ fn contents(conn: &Connection, core: &Core, n: i64, new: &mut NewDelivery) -> Re
 pub(crate) fn stored(conn: &Connection, core: &Core, id: DeliveryId) -> Result<Option<NewDelivery>, Fail> {
     let found = conn
         .prepare_cached(&format!("SELECT {COLUMNS}, n FROM deliveries WHERE uid = ?1"))?
-        .query_row([id.0], |row| Ok((without_contents(row)?, row.get(17)?)))
+        .query_row([id.0], |row| Ok((without_contents(row)?, row.get(18)?)))
         .optional()?;
     let Some((mut new, n)) = found else { return Ok(None) };
     Ok(contents(conn, core, n, &mut new)?.then_some(new))
@@ -107,14 +113,22 @@ impl Tx<'_> {
         self.saw(new.created_at);
         let route = self.core.sealer.seal(&new.route.0, Field::DeliveryRoute, &new.id.0)?;
         let fallback = self.core.sealer.seal(&new.fallback.0, Field::DeliveryFallback, &new.id.0)?;
-        let whole = match new.whole.0.is_empty() {
+        let undelivered = self.first_undelivered(new)?;
+        let lowered =
+            |body| undelivered.and_then(|next| lower_cursor(body, next)).map_or(Cow::Borrowed(body), Cow::Owned);
+        let (body, whole) = (lowered(&new.body), lowered(&new.whole.0));
+        let whole = match whole.is_empty() {
             true => None,
-            false => Some(self.core.sealer.seal(&new.whole.0, Field::DeliveryWhole, &new.id.0)?),
+            false => Some(self.core.sealer.seal(&whole, Field::DeliveryWhole, &new.id.0)?),
         };
         let subject = subject_columns(&new.subject);
         let line = self.line_of(new.endpoint, &new.principal, new.created_at)?;
+        let (batch, due) = match &new.batch {
+            Some(batch) if new.outlet.is_none() => self.join(line.n, new, body.len() as u64, batch)?,
+            _ => (None, new.due),
+        };
         let behind = match &new.fifo_key {
-            Some(key) => self.has_unfinished(line.n, key)?,
+            Some(key) => self.has_unfinished(line.n, key, batch)?,
             None => false,
         };
         let made = self
@@ -122,14 +136,14 @@ impl Tx<'_> {
             .prepare_cached(
                 "INSERT INTO deliveries (uid, queue, at, state, due, deadline, created_at, attempts, token, subject_kind, subject,
                      event_id, principal, trigger_name, route_id, endpoint, fifo, wait_until, outlet,
-                     outlet_until)
+                     outlet_until, seq, batch)
                  VALUES (?1, ?11, max(?2, coalesce(?16, ?2)), 'pending', ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?12, ?13, ?14,
-                     ?15, ?16)
+                     ?15, ?16, ?17, ?18)
                  ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 new.id.0,
-                new.due,
+                due,
                 new.deadline,
                 new.created_at,
                 subject.kind,
@@ -148,6 +162,8 @@ impl Tx<'_> {
                 new.wait_until,
                 new.outlet.as_ref().map(|outlet| &outlet.name),
                 new.outlet.as_ref().map(|outlet| outlet.until),
+                new.seq.map(u64::cast_signed),
+                batch,
             ])?;
         if made == 0 {
             return Err(Refused::Exists.into());
@@ -163,23 +179,118 @@ impl Tx<'_> {
                 fallback,
                 new.route_at.0,
                 new.route_at.1,
-                &new.body[..],
+                &body[..],
                 whole
             ])?;
-        if !behind && new.outlet.is_none() && line.at.is_none_or(|at| at > new.due) {
-            self.wake_at(line.n, new.due)?;
+        if !behind && new.outlet.is_none() && line.at.is_none_or(|at| at > due) {
+            self.wake_at(line.n, due)?;
         }
         Ok(Done::Nothing)
     }
 
-    /// Whether a key has a delivery that is not finished.
-    fn has_unfinished(&self, endpoint: i64, key: &str) -> Result<bool, Fail> {
+    /// The number of the first event before this delivery's that its subject has not delivered.
+    fn first_undelivered(&self, new: &NewDelivery) -> Result<Option<u64>, Fail> {
+        let Some(seq) = new.seq else { return Ok(None) };
+        let subject = subject_columns(&new.subject);
+        let first: Option<i64> = self
+            .conn
+            .prepare_cached(
+                "SELECT min(seq) FROM deliveries
+                 WHERE subject_kind = ?1 AND subject = ?2 AND seq IS NOT NULL AND seq < ?3 AND queue <> 2",
+            )?
+            .query_row((subject.kind, subject.value, seq.cast_signed()), |row| row.get(0))?;
+        Ok(first.map(i64::cast_unsigned))
+    }
+
+    /// Puts a delivery into the open batch of its settings, or opens one. Answers the batch and when it is due.
+    fn join(
+        &self,
+        line: i64,
+        new: &NewDelivery,
+        bytes: u64,
+        batch: &Batch,
+    ) -> Result<(Option<i64>, StoreMillis), Fail> {
+        let settings = self.core.sealer.equality(&batch.settings.0);
+        let open = self
+            .conn
+            .prepare_cached("SELECT n, events, bytes, due FROM batches WHERE endpoint = ?1 AND settings = ?2")?
+            .query_row((line, settings), |row| {
+                Ok((row.get::<_, i64>(0)?, rows::small(row, 1)?, rows::count(row, 2)?, row.get::<_, StoreMillis>(3)?))
+            })
+            .optional()?;
+        let in_order = match (&open, &new.fifo_key) {
+            (Some((n, ..)), Some(key)) => self.last_of_key(line, key)?.is_none_or(|last| last == Some(*n)),
+            _ => true,
+        };
+        let fits = |all: &u64| in_order && all.saturating_add(bytes).saturating_add(1) <= batch.max_bytes;
+        let (n, events, bytes, due) = match open {
+            Some((n, events, all, due)) if fits(&all) => {
+                (n, events.saturating_add(1), all + bytes + 1, due.min(new.due))
+            }
+            open => {
+                if let Some((n, ..)) = open {
+                    self.close_batch(n)?;
+                    self.put_due(n, new.created_at)?;
+                    self.wake_at(line, new.created_at)?;
+                }
+                self.conn
+                    .prepare_cached(
+                        "INSERT INTO batches (endpoint, settings, events, bytes, due) VALUES (?1, ?2, 0, 0, 0)",
+                    )?
+                    .execute((line, settings))?;
+                (self.conn.last_insert_rowid(), 1, bytes, new.due)
+            }
+        };
+        if events >= batch.max_events || bytes >= batch.max_bytes {
+            self.close_batch(n)?;
+            let due = due.min(new.created_at);
+            self.put_due(n, due)?;
+            return Ok((Some(n), due));
+        }
+        self.conn.prepare_cached("UPDATE batches SET events = ?2, bytes = ?3, due = ?4 WHERE n = ?1")?.execute((
+            n,
+            events,
+            bytes.cast_signed(),
+            due,
+        ))?;
+        self.put_due(n, due)?;
+        Ok((Some(n), due))
+    }
+
+    /// The batch of the delivery that was enqueued last of a key's unfinished ones; `None` without one.
+    fn last_of_key(&self, endpoint: i64, key: &str) -> Result<Option<Option<i64>>, Fail> {
         Ok(self
             .conn
             .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2)",
+                "SELECT batch FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2 ORDER BY n DESC LIMIT 1",
             )?
-            .query_row((endpoint, key), |row| row.get(0))?)
+            .query_row((endpoint, key), |row| row.get(0))
+            .optional()?)
+    }
+
+    /// Has all of a batch that was never leased due at that moment.
+    fn put_due(&self, batch: i64, due: StoreMillis) -> Result<(), Fail> {
+        self.conn
+            .prepare_cached("UPDATE deliveries SET due = ?2, at = ?2 WHERE batch = ?1 AND queue <> 2 AND due <> ?2")?
+            .execute((batch, due))?;
+        Ok(())
+    }
+
+    /// Nothing joins the batch any more.
+    fn close_batch(&self, n: i64) -> Result<(), Fail> {
+        self.conn.prepare_cached("DELETE FROM batches WHERE n = ?1")?.execute([n])?;
+        Ok(())
+    }
+
+    /// Whether a key has a delivery that is not finished and does not go out with the batch.
+    fn has_unfinished(&self, endpoint: i64, key: &str, batch: Option<i64>) -> Result<bool, Fail> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2
+                     AND (?3 IS NULL OR batch IS NOT ?3))",
+            )?
+            .query_row((endpoint, key, batch), |row| row.get(0))?)
     }
 
     pub(crate) fn lease(&mut self, lease: &Lease) -> Result<Done, Fail> {
@@ -253,7 +364,14 @@ impl Tx<'_> {
 
     /// Puts one delivery into the worker's hands. A sealed route that does not open is damage that no attempt mends: the
     /// delivery dies instead of standing in the way of the others.
-    fn take(&self, n: i64, lease: &Lease, taken: Taken, suspect: bool) -> Result<Option<Delivery>, Fail> {
+    fn take(
+        &self,
+        n: i64,
+        lease: &Lease,
+        taken: Taken,
+        suspect: bool,
+        batch: Option<i64>,
+    ) -> Result<Option<Delivery>, Fail> {
         let delivery = self
             .conn
             .prepare_cached(&format!(
@@ -268,6 +386,7 @@ impl Tx<'_> {
                     token: rows::count(row, 11)?,
                     taken,
                     suspect,
+                    batch: batch.map(i64::cast_unsigned),
                 })
             })?;
         let mut delivery = delivery;
@@ -360,13 +479,25 @@ impl Tx<'_> {
 
     /// Lets the next delivery of a key come forward, unless one is there.
     fn next_of_key(&self, endpoint: i64, key: &str) -> Result<(), Fail> {
-        self.conn
+        let first: Option<(i64, Option<i64>)> = self
+            .conn
             .prepare_cached(
-                "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(due, coalesce(outlet_until, due))
-                 WHERE queue = 4 AND n = (
-                     SELECT n FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2 ORDER BY n LIMIT 1)",
+                "SELECT n, batch FROM deliveries WHERE endpoint = ?1 AND fifo = ?2 AND queue <> 2 ORDER BY n LIMIT 1",
             )?
-            .execute((endpoint, key))?;
+            .query_row((endpoint, key), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let forward =
+            "UPDATE deliveries SET queue = iif(outlet IS NULL, 0, 3), at = max(due, coalesce(outlet_until, due))
+             WHERE queue = 4 AND";
+        match first {
+            None => {}
+            Some((n, None)) => {
+                self.conn.prepare_cached(&format!("{forward} n = ?1"))?.execute([n])?;
+            }
+            Some((_, Some(batch))) => {
+                self.conn.prepare_cached(&format!("{forward} batch = ?1 AND queue <> 2"))?.execute([batch])?;
+            }
+        }
         Ok(())
     }
 
@@ -391,9 +522,35 @@ impl Bench<'_, '_> {
     fn take_all(&mut self, rows: Vec<i64>, taken: Taken, suspect: bool) -> Result<u32, Fail> {
         let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         for n in rows {
-            self.leased.extend(self.tx.take(n, self.lease, taken, suspect)?);
+            self.close_batch_of(n)?;
+            self.leased.extend(self.tx.take(n, self.lease, taken, suspect, None)?);
         }
         Ok(count)
+    }
+
+    fn close_batch_of(&self, n: i64) -> Result<(), Fail> {
+        let batch: Option<i64> = self
+            .tx
+            .conn
+            .prepare_cached("SELECT batch FROM deliveries WHERE n = ?1")?
+            .query_row([n], |row| row.get(0))?;
+        batch.map_or(Ok(()), |batch| self.tx.close_batch(batch))
+    }
+
+    /// Takes what waits of one batch.
+    fn take_batch(&mut self, batch: i64, suspect: bool) -> Result<(), Fail> {
+        self.tx.close_batch(batch)?;
+        let members: Vec<i64> = {
+            let mut select = self
+                .tx
+                .conn
+                .prepare_cached("SELECT n FROM deliveries WHERE batch = ?1 AND queue = 0 AND queue <> 2 ORDER BY n")?;
+            select.query_map([batch], |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        for n in members {
+            self.leased.extend(self.tx.take(n, self.lease, Taken::Ready, suspect, Some(batch))?);
+        }
+        Ok(())
     }
 }
 
@@ -417,7 +574,10 @@ impl Shelf for Bench<'_, '_> {
         Ok(self
             .tx
             .conn
-            .prepare_cached("SELECT count(*) FROM deliveries WHERE endpoint = ?1 AND queue = 1")?
+            .prepare_cached(
+                "SELECT count(*) FILTER (WHERE batch IS NULL) + count(DISTINCT batch) FROM deliveries
+                 WHERE endpoint = ?1 AND queue = 1",
+            )?
             .query_row([n], |row| rows::small(row, 0))?)
     }
 
@@ -426,13 +586,25 @@ impl Shelf for Bench<'_, '_> {
     }
 
     fn take(&mut self, n: i64, due_by: StoreMillis, limit: u32, taken: Taken, suspect: bool) -> Result<u32, Fail> {
-        let due: Vec<i64> = {
+        let due: Vec<(i64, Option<i64>)> = {
             let mut select = self.tx.conn.prepare_cached(
-                "SELECT n FROM deliveries WHERE endpoint = ?1 AND queue = 0 AND at <= ?2 ORDER BY at, n LIMIT ?3",
+                "SELECT n, batch FROM deliveries WHERE endpoint = ?1 AND queue = 0 AND at <= ?2 ORDER BY at, n LIMIT ?3",
             )?;
-            select.query_map((n, due_by, limit), |row| row.get(0))?.collect::<Result<_, _>>()?
+            select.query_map((n, due_by, limit), |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?
         };
-        self.take_all(due, taken, suspect)
+        if taken != Taken::Ready {
+            return self.take_all(due.into_iter().map(|(n, _)| n).collect(), taken, suspect);
+        }
+        let (mut count, mut together) = (0, BTreeSet::new());
+        for (n, batch) in due {
+            match batch {
+                None => self.leased.extend(self.tx.take(n, self.lease, taken, suspect, None)?),
+                Some(batch) if together.insert(batch) => self.take_batch(batch, suspect)?,
+                Some(_) => continue,
+            }
+            count += 1;
+        }
+        Ok(count)
     }
 
     fn take_let_go(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Fail> {

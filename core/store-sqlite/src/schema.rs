@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -310,6 +310,24 @@ const V11: &str = "
     CREATE INDEX origin_proofs_until ON origin_proofs (until);
 
     CREATE INDEX deliveries_whose ON deliveries (principal, created_at);
+";
+
+/// Of which event a delivery tells, and what it goes out with. A row of `batches` is a batch that may still be joined.
+const V12: &str = "
+    ALTER TABLE deliveries ADD COLUMN seq INTEGER;
+    ALTER TABLE deliveries ADD COLUMN batch INTEGER;    -- a number of `batches`, whose row may be gone
+    CREATE INDEX deliveries_undelivered ON deliveries (subject_kind, subject, seq) WHERE seq IS NOT NULL AND queue <> 2;
+    CREATE INDEX deliveries_batch ON deliveries (batch) WHERE batch IS NOT NULL AND queue <> 2;
+
+    CREATE TABLE batches (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,    -- never used twice: deliveries keep it
+        endpoint INTEGER NOT NULL,  -- endpoints.n
+        settings BLOB NOT NULL,     -- a keyed hash: equal for equal settings, and tells nothing of them
+        events INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        due INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX batches_settings ON batches (endpoint, settings);
 ";
 
 /// What stands in a database file.

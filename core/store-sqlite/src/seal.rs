@@ -6,6 +6,8 @@
 use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use tidings_store::{StoreError, StoreErrorKind};
 
 const VERSION: u8 = 1;
@@ -40,6 +42,7 @@ impl Field {
 #[derive(Debug)]
 pub(crate) struct Sealer {
     cipher: XChaCha20Poly1305,
+    equality: Hmac<Sha256>,
 }
 
 /// The value does not open: another key, another place, or damage.
@@ -48,7 +51,16 @@ pub(crate) struct DoesNotOpen;
 
 impl Sealer {
     pub(crate) fn new(key: &[u8; 32]) -> Self {
-        Self { cipher: XChaCha20Poly1305::new(key.into()) }
+        // One key for two uses: the label keeps them apart, as the ciphers use it in no such way.
+        let mut equality =
+            <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length (RFC 2104)");
+        equality.update(b"tidings: equality\0");
+        Self { cipher: XChaCha20Poly1305::new(key.into()), equality }
+    }
+
+    /// What is equal for equal texts and tells nothing of them without the key.
+    pub(crate) fn equality(&self, text: &[u8]) -> [u8; 32] {
+        self.equality.clone().chain_update(text).finalize().into_bytes().into()
     }
 
     /// Seals `plain` for `field` of the row `id`.

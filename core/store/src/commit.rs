@@ -115,7 +115,8 @@ pub enum Op {
         terms: TaskTerms,
     },
     /// Enqueues a delivery as `pending`. One with a `fifo_key` that others of its endpoint have waits until they are
-    /// finished. An endpoint that the store does not know is taken for one that the operator trusts. Refused: `Exists`.
+    /// finished; those of one batch go together. An endpoint that the store does not know is taken for one that the operator
+    /// trusts. Refused: `Exists`.
     /// Answers `Done::Nothing`.
     Enqueue(Box<NewDelivery>),
     /// Leases deliveries that are due and whose endpoint may be tried now, see [`flow`](crate::flow). Those bound to an
@@ -302,7 +303,7 @@ pub struct Lease {
     pub now: StoreMillis,
     /// The lease ends at this.
     pub until: StoreMillis,
-    /// At most so many; of one endpoint the oldest due first. None: nothing happens.
+    /// At most so many, a batch counted as one; of one endpoint the oldest due first. None: nothing happens.
     pub limit: u32,
     /// How much may go where.
     pub flow: Flow,

@@ -92,11 +92,12 @@ pub trait Shelf {
     fn line(&mut self, place: Self::Place) -> Result<Line, Self::Error>;
     /// Writes what may change of a line.
     fn put_line(&mut self, place: Self::Place, line: &Line) -> Result<(), Self::Error>;
-    /// Its deliveries in some worker's hands.
+    /// Its deliveries in some worker's hands, those of one batch counted as one.
     fn in_flight(&mut self, place: Self::Place) -> Result<u32, Self::Error>;
     /// When its next waiting delivery is due.
     fn next_waiting(&mut self, place: Self::Place) -> Result<Option<StoreMillis>, Self::Error>;
-    /// Leases up to `limit` of its waiting deliveries that are due by then, oldest due first. Answers how many.
+    /// Leases up to `limit` of its waiting deliveries that are due by then, oldest due first. Answers how many. With
+    /// [`Taken::Ready`] all that wait of one batch go together and count as one; otherwise each goes alone.
     fn take(
         &mut self,
         place: Self::Place,

@@ -29,9 +29,9 @@ pub use flow::Flow;
 pub use memory::MemoryStore;
 pub use publish::{PUBLISHES_KEPT, Publish, Publishes};
 pub use record::{
-    AggregateId, AttemptRecord, CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary,
-    DueAggregate, EndpointOwner, EndpointRecord, GroupKey, NewAggregate, NewDelivery, OriginProof, Outlet, Sealed,
-    StreamInfo, StreamKey, Subject, Taken, TaskRecord, TaskTerms, TimerKind, WorkerId,
+    AggregateId, AttemptRecord, Batch, CallId, CallOutcome, CallRecord, Delivery, DeliveryId, DeliveryState,
+    DeliverySummary, DueAggregate, EndpointOwner, EndpointRecord, GroupKey, NewAggregate, NewDelivery, OriginProof,
+    Outlet, Sealed, StreamInfo, StreamKey, Subject, Taken, TaskRecord, TaskTerms, TimerKind, WorkerId,
 };
 #[cfg(unix)]
 pub use store::Wake;

@@ -217,6 +217,27 @@ pub struct NewDelivery {
     /// When it no longer waits for its endpoint: it is then leased whatever the endpoint's standing, to be given up or
     /// handed over to the next route.
     pub wait_until: StoreMillis,
+    /// The number of the event that it tells of, in the stream that the cursor of its body is of. While deliveries of the
+    /// same subject with a lower number are unfinished, that cursor is lowered to the least of them when it is enqueued
+    /// ([`lower_cursor`](tidings_proto::firing::lower_cursor)), in `body` and `whole`.
+    pub seq: Option<u64>,
+    /// What it may go out with. Looked at when it is enqueued; a delivery that is read back has none.
+    pub batch: Option<Batch>,
+}
+
+/// Deliveries of one endpoint that go out in one request.
+///
+/// A delivery joins the batch of its settings that is still open at its endpoint, or opens one: its `due` is then that of
+/// the batch. A batch closes when it is full, and is due at once then, or when it is leased; from then on its deliveries
+/// stay together as long as they are unfinished. In a batch deliveries have the order in which they were enqueued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Deliveries with equal settings may go together. Holds secrets.
+    pub settings: Sealed,
+    /// At most so many.
+    pub max_events: u32,
+    /// Bodies of at most so many bytes, a comma between two of them counted; one that is longer goes alone.
+    pub max_bytes: u64,
 }
 
 /// Why a delivery was leased.
@@ -289,6 +310,9 @@ pub struct Delivery {
     pub taken: Taken,
     /// Nothing speaks for its endpoint: it fails, or never took anything yet.
     pub suspect: bool,
+    /// The batch it goes out with: the others of it were leased together with it and stand beside it, in their order.
+    /// `None`: it goes alone.
+    pub batch: Option<u64>,
 }
 
 /// A delivery as an operator sees it; holds no body, no address and no secret.

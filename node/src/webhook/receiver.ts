@@ -26,9 +26,16 @@ export class Incoming {
     return Buffer.from(this.body).toString("utf8");
   }
 
-  /** The body as a value: `{eventId, name, timestamp, data, cursor?}`. */
+  /** The body as a value: `{eventId, name, timestamp, data, cursor?}`, or of a batch `{events: […]}`. */
   json(): any {
     return JSON.parse(this.text());
+  }
+
+  /** What is told of, in the order in which it fired: each one as `json` gives it where the route does not batch. */
+  events(): any[] {
+    const body = this.json();
+    const together = typeof body === "object" && body !== null && !("eventId" in body) && Array.isArray(body.events);
+    return together ? body.events : [body];
   }
 }
 

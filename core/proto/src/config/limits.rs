@@ -32,6 +32,10 @@ pub struct ConfigLimits {
     pub max_endpoint_chars: usize,
     /// Characters in a `fifoKey`, and in a group's name.
     pub max_key_chars: usize,
+    /// The greatest `maxEvents` of a `batch`.
+    pub max_batch_events: u32,
+    /// The greatest `maxDelayMs` of a `batch`, in milliseconds.
+    pub max_batch_delay_ms: u64,
     /// The least `deadlineMs`, in milliseconds.
     pub min_deadline_ms: u64,
     /// Refuses a webhook route without a secret of its own.
@@ -59,6 +63,8 @@ impl Default for ConfigLimits {
             max_headers: 16,
             max_endpoint_chars: 2048,
             max_key_chars: 128,
+            max_batch_events: 100,
+            max_batch_delay_ms: 60_000,
             min_deadline_ms: 1000,
             require_secret: false,
             route_types: Some(Vec::new()),
@@ -84,11 +90,18 @@ impl ConfigLimits {
             max_headers: usize::MAX,
             max_endpoint_chars: usize::MAX,
             max_key_chars: usize::MAX,
+            max_batch_events: u32::MAX,
+            max_batch_delay_ms: u64::MAX,
             min_deadline_ms: 0,
             require_secret: false,
             route_types: None,
             stored: true,
         }
+    }
+
+    /// The least `maxEvents` and `maxDelayMs` of a batch: with less there is nothing to wait for.
+    pub(super) const fn least_batch(&self) -> (u64, u64) {
+        if self.stored { (0, 0) } else { (2, 100) }
     }
 
     /// The documented limits for a server that supports `route_types`.

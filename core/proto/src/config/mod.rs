@@ -60,9 +60,20 @@ pub struct Route {
     pub deadline_ms: Option<u64>,
     /// Deliveries with the same key go out in order.
     pub fifo_key: Option<String>,
+    /// Firings that go out together.
+    pub batch: Option<Batching>,
     /// What is taken out of the bodies for this route: JSON Pointers into `data`, and names of members at every depth,
     /// see [`Redaction`](crate::redact::Redaction).
     pub redact: Vec<String>,
+}
+
+/// How many firings a route wants in one request, and how long the first of them may wait for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batching {
+    /// At most so many.
+    pub max_events: u32,
+    /// In milliseconds.
+    pub max_delay_ms: u64,
 }
 
 impl NotificationConfig {
@@ -155,6 +166,10 @@ impl Route {
         }
         push_millis(out, "deadlineMs", self.deadline_ms);
         push_text(out, "fifoKey", self.fifo_key.as_deref());
+        if let Some(batch) = self.batch {
+            json::push_name(out, "batch");
+            out.push_str(&format!(r#"{{"maxEvents":{},"maxDelayMs":{}}}"#, batch.max_events, batch.max_delay_ms));
+        }
         if !self.redact.is_empty() {
             json::push_name(out, "redact");
             json::push_strings(out, &self.redact);
@@ -193,6 +208,7 @@ impl fmt::Debug for Route {
             .field("headers", &self.headers)
             .field("deadline_ms", &self.deadline_ms)
             .field("fifo_key", &self.fifo_key)
+            .field("batch", &self.batch)
             .field("redact", &self.redact)
             .finish()
     }

@@ -4,7 +4,7 @@ use super::checks::{ConfigChecks, Violation};
 use super::fault::{Faults, rule};
 use super::limits::ConfigLimits;
 use super::read::{Node, Object, Reader, member_path, quoted};
-use super::{NotificationConfig, PEER, Route, Sensitive};
+use super::{Batching, NotificationConfig, PEER, Route, Sensitive};
 use crate::doorbell::Doorbell;
 use crate::firing::KEPT;
 use crate::json;
@@ -12,7 +12,7 @@ use crate::redact::Redaction;
 use crate::wire::sep992::{NOTIFICATION_CONFIG, ROUTE_SIGNAL, ROUTE_WEBHOOK};
 
 /// Known members that this version refuses rather than ignores, so that nobody relies on what does not happen.
-const NOT_YET_OF_ROUTE: [&str; 2] = ["batch", "publicKey"];
+const NOT_YET_OF_ROUTE: [&str; 1] = ["publicKey"];
 
 const MAX_ID_CHARS: usize = 128;
 
@@ -91,6 +91,7 @@ impl Rules<'_> {
         let deadline_ms =
             object.get("deadlineMs").and_then(|node| self.reader.integer(&node, self.limits.min_deadline_ms));
         let fifo_key = object.get("fifoKey").and_then(|node| self.reader.short_text(&node, self.limits.max_key_chars));
+        let batch = self.batch(&object, kind.as_deref());
         let redact = self.redact(&object);
         self.refuse_not_yet(&object, &NOT_YET_OF_ROUTE);
         let peer = if self.limits.stored { object.get(PEER).and_then(|node| self.reader.text(&node)) } else { None };
@@ -105,6 +106,7 @@ impl Rules<'_> {
             headers,
             deadline_ms,
             fifo_key,
+            batch,
             redact,
         })
     }
@@ -190,6 +192,26 @@ impl Rules<'_> {
             );
         }
         signal
+    }
+
+    /// Only requests have a body that several firings fit into.
+    fn batch(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<Batching> {
+        let node = object.get("batch")?;
+        if kind.is_some_and(|kind| kind != ROUTE_WEBHOOK) {
+            self.reader.fault(&node, rule::NOT_ALLOWED, "batch is allowed on a webhook route only");
+            return None;
+        }
+        let object = self.reader.object(&node)?;
+        let (least_events, least_delay_ms) = self.limits.least_batch();
+        let max_events = self
+            .reader
+            .required(&object, "maxEvents")
+            .and_then(|node| self.reader.integer_within(&node, least_events, self.limits.max_batch_events.into()));
+        let max_delay_ms = self
+            .reader
+            .required(&object, "maxDelayMs")
+            .and_then(|node| self.reader.integer_within(&node, least_delay_ms, self.limits.max_batch_delay_ms));
+        Some(Batching { max_events: u32::try_from(max_events?).unwrap_or(u32::MAX), max_delay_ms: max_delay_ms? })
     }
 
     /// Members of the body's `data` that a receiver needs to know what it has before it, and Tidings to send it on.

@@ -279,11 +279,34 @@ fn numbers_and_keys_have_their_bounds() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    assert_faults(
-        &webhook(r#","batch":{},"publicKey":{}"#),
-        &[("/routes/0/batch", "not_yet_supported"), ("/routes/0/publicKey", "not_yet_supported")],
-    );
-    assert_eq!(parse(&webhook(r#","batch":{}"#)).unwrap_err().listed()[0].message, "batch is not yet supported");
+    assert_faults(&webhook(r#","publicKey":{}"#), &[("/routes/0/publicKey", "not_yet_supported")]);
+    let faults = parse(&webhook(r#","publicKey":{}"#)).unwrap_err();
+    assert_eq!(faults.listed()[0].message, "publicKey is not yet supported");
+}
+
+#[test]
+fn a_batch_has_its_bounds() {
+    let batch = |max_events: &str, max_delay: &str| {
+        webhook(&format!(r#","batch":{{"maxEvents":{max_events},"maxDelayMs":{max_delay}}}"#))
+    };
+    for (max_events, max_delay_ms) in [(2, 100), (100, 60_000)] {
+        let config = parse(&batch(&max_events.to_string(), &max_delay_ms.to_string())).unwrap();
+        assert_eq!(config.routes[0].batch, Some(Batching { max_events, max_delay_ms }));
+    }
+    for (max_events, max_delay, path, rule) in [
+        ("1", "100", "maxEvents", "too_small"),
+        ("101", "100", "maxEvents", "too_big"),
+        ("2", "99", "maxDelayMs", "too_small"),
+        ("2", "60001", "maxDelayMs", "too_big"),
+        ("2.5", "100", "maxEvents", "wrong_type"),
+        ("2", "\"100\"", "maxDelayMs", "wrong_type"),
+    ] {
+        assert_faults(&batch(max_events, max_delay), &[(&format!("/routes/0/batch/{path}"), rule)]);
+    }
+    assert_faults(&webhook(r#","batch":{}"#), &[("/routes/0/batch", "missing"), ("/routes/0/batch", "missing")]);
+    assert_faults(&webhook(r#","batch":true"#), &[("/routes/0/batch", "wrong_type")]);
+    let message = webhook(r#","batch":{"maxEvents":2,"maxDelayMs":100}"#).replace("webhook", "message");
+    assert_faults(&message, &[("/routes/0/batch", "not_allowed")]);
 }
 
 /// A config whose one route lists these triggers.
@@ -572,7 +595,9 @@ fn any_route() -> impl Strategy<Value = Route> {
         };
         let (headers, redact) = (headers.into_iter().collect(), vec!["/a".to_owned(), id.replace('/', "")]);
         let redact = redact.into_iter().filter(|entry| !entry.is_empty()).collect();
-        Route { id, kind, endpoint, peer, signal, triggers, secret, headers, deadline_ms, fifo_key, redact }
+        let batch =
+            deadline_ms.filter(|_| kind == "webhook").map(|max_delay_ms| Batching { max_events: 7, max_delay_ms });
+        Route { id, kind, endpoint, peer, signal, triggers, secret, headers, deadline_ms, fifo_key, batch, redact }
     })
 }
 

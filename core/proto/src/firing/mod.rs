@@ -2,11 +2,15 @@
 //!
 //! Payloads are spliced as the bytes they came as, never parsed into values and written anew: `1.0` stays `1.0`.
 
+mod batch;
 mod receipt;
 mod told;
+mod watermark;
 
+pub use batch::{BATCH_FRAME_BYTES, batch_body, batch_id};
 pub use receipt::{Receipt, disabled_json};
 pub use told::{Undelivered, UndeliveredReason, acknowledgement_json, message_frame, undelivered_json};
+pub use watermark::lower_cursor;
 
 use std::borrow::Cow;
 
@@ -121,7 +125,8 @@ pub struct Firing<'a> {
     pub task: Option<TaskView<'a>>,
     /// The sequence number of the event that the firing is about.
     pub seq: Option<u64>,
-    /// A cursor from which the call's stream can be read on.
+    /// A cursor from which the call's stream can be read on: after the event, unless an earlier one is undelivered when the
+    /// body is enqueued, see [`lower_cursor`].
     pub cursor: Option<&'a str>,
 }
 

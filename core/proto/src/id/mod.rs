@@ -4,5 +4,5 @@ pub(crate) mod base32;
 mod own;
 mod request;
 
-pub use own::{CallId, EventId, IdError};
+pub use own::{BatchId, CallId, EventId, IdError};
 pub use request::{RequestId, RequestIdError};

@@ -110,6 +110,12 @@ own_id! {
     EventId, "evt_"
 }
 
+own_id! {
+    /// The id of several firings in one request, from [`batch_id`](crate::firing::batch_id): `bat_` and 26 digits. It is the
+    /// `webhook-id` of that request.
+    BatchId, "bat_"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -145,6 +145,8 @@ pub fn delivery(n: u32, route: &str) -> NewDelivery {
         endpoint: EndpointKey([1; 32]),
         fifo_key: None,
         wait_until: i64::MAX,
+        seq: None,
+        batch: None,
     }
 }
 

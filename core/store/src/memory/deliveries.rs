@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tidings_proto::delivery::EndpointKey;
+use tidings_proto::firing::lower_cursor;
 use tidings_proto::time::StoreMillis;
 
 use super::lines::Lines;
@@ -12,12 +14,12 @@ use super::workers::Workers;
 use crate::commit::{CommitError, Done, EndpointNews, Lease, Purge, Refused, Settle};
 use crate::flow::{self, HostRow, Line, Shelf};
 use crate::record::{
-    AttemptRecord, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject, Taken,
-    WorkerId,
+    AttemptRecord, Batch, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject,
+    Taken, WorkerId,
 };
 
 /// A delivery's place in the order of enqueueing.
-type Place = u64;
+pub(super) type Place = u64;
 
 #[derive(Default)]
 pub(super) struct Deliveries {
@@ -35,12 +37,32 @@ pub(super) struct Deliveries {
     let_go: BTreeSet<(StoreMillis, Place)>,
     /// Final, by when.
     finished: BTreeSet<(StoreMillis, Place)>,
+    /// Unfinished ones that tell of an event, by its number.
+    undelivered: HashMap<Subject, BTreeSet<(u64, Place)>>,
+    /// Batches that may still be joined.
+    open: HashMap<BatchKey, Open>,
+    /// Unfinished ones of each batch.
+    batches: HashMap<u64, BTreeSet<Place>>,
+    /// The last batch's number. Never taken back, as tokens are not.
+    last_batch: u64,
     /// Unfinished ones of each principal.
     unfinished: HashMap<String, u32>,
     pub(super) lines: Lines,
     next_place: Place,
     /// The last token given out. Never taken back, so that no token is ever given out twice.
     last_token: u64,
+}
+
+/// Whose batch, and with which settings.
+pub(super) type BatchKey = (EndpointKey, Bytes);
+
+/// A batch that may still be joined.
+#[derive(Clone)]
+pub(super) struct Open {
+    n: u64,
+    events: u32,
+    bytes: u64,
+    due: StoreMillis,
 }
 
 /// Deliveries of one endpoint.
@@ -56,7 +78,7 @@ struct Queue {
 }
 
 #[derive(Clone)]
-struct Row {
+pub(super) struct Row {
     new: Arc<NewDelivery>,
     state: DeliveryState,
     due: StoreMillis,
@@ -69,11 +91,16 @@ struct Row {
     settled_at: StoreMillis,
     /// Waits behind another one of the same key.
     behind: bool,
+    /// Goes out with the others of this batch.
+    batch: Option<u64>,
     attempts_log: Vec<AttemptRecord>,
 }
 
-/// A delivery's row before the change.
-pub(super) struct Undo(Place, Option<Box<Row>>);
+/// What stood there before the change.
+pub(super) enum Undo {
+    Row(Place, Option<Box<Row>>),
+    Open(BatchKey, Option<Open>),
+}
 
 impl From<Undo> for super::Undo {
     fn from(undo: Undo) -> Self {
@@ -94,6 +121,7 @@ impl Row {
             last_error: None,
             settled_at: 0,
             behind,
+            batch: None,
             attempts_log: Vec::new(),
         }
     }
@@ -106,6 +134,11 @@ impl Row {
     /// The outlet it waits for.
     fn waits_for(&self) -> Option<&str> {
         self.new.outlet.as_ref().filter(|_| self.waits() && !self.behind).map(|outlet| outlet.name.as_str())
+    }
+
+    /// What was enqueued, as it is read back.
+    fn given(&self) -> NewDelivery {
+        NewDelivery { due: self.due, batch: None, ..NewDelivery::clone(&self.new) }
     }
 
     fn waits(&self) -> bool {
@@ -149,6 +182,20 @@ impl Deliveries {
                 set(keyed, place, enter);
                 if keyed.is_empty() {
                     queue.keyed.remove(key);
+                }
+            }
+            if let Some(n) = row.batch {
+                let members = self.batches.entry(n).or_default();
+                set(members, place, enter);
+                if members.is_empty() {
+                    self.batches.remove(&n);
+                }
+            }
+            if let Some(seq) = row.new.seq {
+                let undelivered = self.undelivered.entry(row.new.subject.clone()).or_default();
+                set(undelivered, (seq, place), enter);
+                if undelivered.is_empty() {
+                    self.undelivered.remove(&row.new.subject);
                 }
             }
             if let Some(outlet) = row.waits_for() {
@@ -209,11 +256,15 @@ impl Deliveries {
 
     fn change(&mut self, place: Place, row: Option<Row>, undo: &mut Vec<super::Undo>) {
         let before = self.put(place, row);
-        undo.push(Undo(place, before.map(Box::new)).into());
+        undo.push(Undo::Row(place, before.map(Box::new)).into());
     }
 
-    pub(super) fn take_back(&mut self, Undo(place, before): Undo) {
-        self.put(place, before.map(|row| *row));
+    pub(super) fn take_back(&mut self, undo: Undo) {
+        match undo {
+            Undo::Row(place, before) => drop(self.put(place, before.map(|row| *row))),
+            Undo::Open(key, Some(open)) => drop(self.open.insert(key, open)),
+            Undo::Open(key, None) => drop(self.open.remove(&key)),
+        }
     }
 
     pub(super) fn enqueue(&mut self, new: &NewDelivery, undo: &mut Vec<super::Undo>) -> Result<Done, CommitError> {
@@ -223,13 +274,101 @@ impl Deliveries {
         self.lines.ensure(new.endpoint, &new.principal, new.created_at, undo);
         let place = self.next_place;
         self.next_place += 1;
-        let queue = self.queues.get(&new.endpoint);
-        let behind = new.fifo_key.as_ref().is_some_and(|key| queue.is_some_and(|queue| queue.keyed.contains_key(key)));
-        self.change(place, Some(Row::new(new.clone(), behind)), undo);
-        if !behind && new.outlet.is_none() {
-            self.lines.wake(new.endpoint, new.due, undo);
+        let mut new = new.clone();
+        self.lower(&mut new);
+        let joined = new.batch.clone().filter(|_| new.outlet.is_none()).map(|batch| self.join(&new, &batch, undo));
+        let (batch, due) = joined.map_or((None, new.due), |(n, due)| (Some(n), due));
+        let ahead = self.of_key(&new).any(|other| batch.is_none() || self.batch_of(other) != batch);
+        let (endpoint, outlet) = (new.endpoint, new.outlet.is_some());
+        self.change(place, Some(Row { due, batch, ..Row::new(new, ahead) }), undo);
+        if !ahead && !outlet {
+            self.lines.wake(endpoint, due, undo);
         }
         Ok(Done::Nothing)
+    }
+
+    /// Keeps the cursor of a delivery's body from passing what is not delivered yet.
+    fn lower(&self, new: &mut NewDelivery) {
+        let first = self.undelivered.get(&new.subject).and_then(|all| all.first());
+        let Some((first, _)) = first.filter(|(first, _)| new.seq.is_some_and(|seq| *first < seq)) else { return };
+        for body in [&mut new.body, &mut new.whole.0] {
+            if let Some(lowered) = lower_cursor(body, *first) {
+                *body = lowered.into();
+            }
+        }
+    }
+
+    /// The unfinished deliveries with the key of this one, at its endpoint, in the order of enqueueing.
+    fn of_key(&self, new: &NewDelivery) -> impl DoubleEndedIterator<Item = Place> {
+        let queue = self.queues.get(&new.endpoint);
+        let keyed = new.fifo_key.as_ref().and_then(|key| queue.and_then(|queue| queue.keyed.get(key)));
+        keyed.into_iter().flatten().copied()
+    }
+
+    fn batch_of(&self, place: Place) -> Option<u64> {
+        self.rows.get(&place).and_then(|row| row.batch)
+    }
+
+    /// Puts a delivery into the open batch of its settings, or opens one. Answers the batch and when it is due.
+    fn join(&mut self, new: &NewDelivery, batch: &Batch, undo: &mut Vec<super::Undo>) -> (u64, StoreMillis) {
+        let key = (new.endpoint, batch.settings.0.clone());
+        let bytes = new.body.len() as u64;
+        let before = self.open.get(&key).cloned();
+        let last_of_key = self.of_key(new).next_back();
+        let fits = before.clone().filter(|open| {
+            let in_order = last_of_key.is_none_or(|last| self.batch_of(last) == Some(open.n));
+            in_order && open.bytes.saturating_add(bytes).saturating_add(1) <= batch.max_bytes
+        });
+        if fits.is_none()
+            && let Some(open) = &before
+        {
+            self.put_due(open.n, new.created_at, undo);
+            self.lines.wake(new.endpoint, new.created_at, undo);
+        }
+        let mut open = match fits {
+            Some(open) => {
+                Open { events: open.events + 1, bytes: open.bytes + bytes + 1, due: open.due.min(new.due), ..open }
+            }
+            None => {
+                self.last_batch += 1;
+                Open { n: self.last_batch, events: 1, bytes, due: new.due }
+            }
+        };
+        let full = open.events >= batch.max_events || open.bytes >= batch.max_bytes;
+        if full {
+            open.due = open.due.min(new.created_at);
+        }
+        self.put_due(open.n, open.due, undo);
+        let answer = (open.n, open.due);
+        self.put_open(key, Some(open).filter(|_| !full), undo);
+        answer
+    }
+
+    /// Has all of a batch due at that moment.
+    fn put_due(&mut self, batch: u64, due: StoreMillis, undo: &mut Vec<super::Undo>) {
+        let members = self.batches.get(&batch).into_iter().flatten();
+        let rows = members.filter_map(|place| Some((*place, self.rows.get(place)?)));
+        let others: Vec<_> = rows.filter(|(_, row)| row.due != due).map(|(place, row)| (place, row.clone())).collect();
+        for (place, row) in others {
+            self.change(place, Some(Row { due, ..row }), undo);
+        }
+    }
+
+    fn put_open(&mut self, key: BatchKey, open: Option<Open>, undo: &mut Vec<super::Undo>) {
+        let before = match open {
+            Some(open) => self.open.insert(key.clone(), open),
+            None => self.open.remove(&key),
+        };
+        undo.push(Undo::Open(key, before).into());
+    }
+
+    /// A batch of which something is leased is not joined any more.
+    fn close_batch(&mut self, row: &Row, undo: &mut Vec<super::Undo>) {
+        let (Some(n), Some(batch)) = (row.batch, &row.new.batch) else { return };
+        let key = (row.new.endpoint, batch.settings.0.clone());
+        if self.open.get(&key).is_some_and(|open| open.n == n) {
+            self.put_open(key, None, undo);
+        }
     }
 
     pub(super) fn lease(&mut self, lease: &Lease, workers: &Workers, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
@@ -252,7 +391,7 @@ impl Deliveries {
         let due = |(due, _): &&(StoreMillis, Place)| *due <= lease.now;
         let bound = self.bound.get(outlet).into_iter().flatten();
         let places: Vec<_> = bound.take_while(due).take(lease.limit as usize).map(|(_, place)| *place).collect();
-        places.into_iter().filter_map(|place| self.take(place, lease, Taken::Ready, false, undo)).collect()
+        places.into_iter().filter_map(|place| self.take(place, lease, Taken::Ready, false, None, undo)).collect()
     }
 
     pub(super) fn waiting_outlets(&self) -> Vec<(String, StoreMillis)> {
@@ -266,9 +405,11 @@ impl Deliveries {
         lease: &Lease,
         taken: Taken,
         suspect: bool,
+        batch: Option<u64>,
         undo: &mut Vec<super::Undo>,
     ) -> Option<Delivery> {
         let mut row = self.rows.get(&place)?.clone();
+        self.close_batch(&row, undo);
         self.last_token += 1;
         let attempts = row.attempts;
         row.state = DeliveryState::Leased;
@@ -277,8 +418,7 @@ impl Deliveries {
         row.holder = lease.worker;
         row.until = lease.until;
         row.behind = false;
-        let new = NewDelivery { due: row.due, ..NewDelivery::clone(&row.new) };
-        let delivery = Delivery { new, attempts, token: row.token, taken, suspect };
+        let delivery = Delivery { new: row.given(), attempts, token: row.token, taken, suspect, batch };
         self.change(place, Some(row), undo);
         Some(delivery)
     }
@@ -313,9 +453,13 @@ impl Deliveries {
         let keyed = self.queues.get(&endpoint).and_then(|queue| queue.keyed.get(key));
         let first = keyed.and_then(|keyed| keyed.first()).copied();
         let Some((place, row)) = first.and_then(|place| Some((place, self.rows.get(&place)?))) else { return };
-        if row.behind {
-            let row = Row { behind: false, ..row.clone() };
-            self.change(place, Some(row), undo);
+        let together = row.batch.and_then(|n| self.batches.get(&n));
+        let places = together.map_or_else(|| vec![place], |members| members.iter().copied().collect());
+        for place in places {
+            if let Some(row) = self.rows.get(&place).filter(|row| row.behind) {
+                let row = Row { behind: false, ..row.clone() };
+                self.change(place, Some(row), undo);
+            }
         }
     }
 
@@ -390,7 +534,7 @@ impl Deliveries {
     }
 
     pub(super) fn stored(&self, id: DeliveryId) -> Option<NewDelivery> {
-        self.row(id).map(|row| NewDelivery { due: row.due, ..NewDelivery::clone(&row.new) })
+        self.row(id).map(Row::given)
     }
 
     pub(super) fn attempts(&self, id: DeliveryId) -> Vec<AttemptRecord> {
@@ -444,9 +588,20 @@ impl Bench<'_> {
     fn take_all(&mut self, places: Vec<Place>, taken: Taken, suspect: bool) -> u32 {
         let count = u32::try_from(places.len()).unwrap_or(u32::MAX);
         for place in places {
-            self.leased.extend(self.deliveries.take(place, self.lease, taken, suspect, self.undo));
+            self.leased.extend(self.deliveries.take(place, self.lease, taken, suspect, None, self.undo));
         }
         count
+    }
+
+    /// Takes what waits of one batch.
+    fn take_batch(&mut self, n: u64, suspect: bool) {
+        let members = self.deliveries.batches.get(&n).into_iter().flatten().copied();
+        let waits = |place: &Place| self.deliveries.rows.get(place).is_some_and(|row| row.waits() && !row.behind);
+        let places: Vec<_> = members.filter(waits).collect();
+        for place in places {
+            let taken = self.deliveries.take(place, self.lease, Taken::Ready, suspect, Some(n), self.undo);
+            self.leased.extend(taken);
+        }
     }
 }
 
@@ -472,7 +627,11 @@ impl Shelf for Bench<'_> {
 
     fn in_flight(&mut self, place: EndpointKey) -> Result<u32, Infallible> {
         let queue = self.deliveries.queues.get(&place);
-        Ok(queue.map_or(0, |queue| u32::try_from(queue.leased.len()).unwrap_or(u32::MAX)))
+        let Some(queue) = queue else { return Ok(0) };
+        let batches: Vec<_> = queue.leased.iter().map(|place| self.deliveries.batch_of(*place)).collect();
+        let alone = batches.iter().filter(|batch| batch.is_none()).count();
+        let together = batches.into_iter().flatten().collect::<BTreeSet<_>>().len();
+        Ok(u32::try_from(alone + together).unwrap_or(u32::MAX))
     }
 
     fn next_waiting(&mut self, place: EndpointKey) -> Result<Option<StoreMillis>, Infallible> {
@@ -488,9 +647,23 @@ impl Shelf for Bench<'_> {
         suspect: bool,
     ) -> Result<u32, Infallible> {
         let Some(queue) = self.deliveries.queues.get(&place) else { return Ok(0) };
-        let due = queue.waiting.iter().take_while(|(due, _)| *due <= due_by).take(limit as usize);
-        let places = due.map(|(_, place)| *place).collect();
-        Ok(self.take_all(places, taken, suspect))
+        let due = queue.waiting.iter().take_while(|(due, _)| *due <= due_by).map(|(_, place)| *place);
+        if taken != Taken::Ready {
+            let places = due.take(limit as usize).collect();
+            return Ok(self.take_all(places, taken, suspect));
+        }
+        let mut together = BTreeSet::new();
+        let of_batch = |place| (place, self.deliveries.batch_of(place));
+        let firsts = due.map(of_batch).filter(|(_, batch)| batch.is_none_or(|n| together.insert(n)));
+        let firsts: Vec<_> = firsts.take(limit as usize).collect();
+        let count = u32::try_from(firsts.len()).unwrap_or(u32::MAX);
+        for (place, batch) in firsts {
+            match batch {
+                Some(n) => self.take_batch(n, suspect),
+                None => drop(self.take_all(vec![place], taken, suspect)),
+            }
+        }
+        Ok(count)
     }
 
     fn take_let_go(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Infallible> {

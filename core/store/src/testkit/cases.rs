@@ -115,6 +115,17 @@ macro_rules! __store_cases {
                 proofs::what_an_origin_publishes_is_kept_for_each_principal
                 proofs::what_does_not_count_any_more_is_forgotten
                 proofs::a_refused_commit_keeps_what_was_published_before
+                batches::a_batch_is_due_with_its_first_and_stays_together
+                batches::a_full_batch_goes_at_once
+                batches::a_batch_has_its_bytes_and_no_more
+                batches::other_settings_and_endpoints_are_other_batches
+                batches::a_batch_is_one_attempt
+                batches::what_is_left_of_a_batch_goes_on
+                batches::a_batch_of_a_dead_worker_is_the_same_again
+                batches::batches_of_a_key_go_out_one_after_the_other
+                batches::what_waited_too_long_leaves_its_batch
+                batches::a_batch_is_joined_with_its_commit_or_not_at_all
+                batches::a_cursor_never_passes_what_is_undelivered
                 reading::a_read_stops_after_so_many_events
                 reading::a_read_stops_after_so_many_bytes
                 reading::a_read_begins_in_the_chunk_that_holds_its_first_event

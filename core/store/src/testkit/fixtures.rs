@@ -191,6 +191,8 @@ pub(super) fn new_delivery(n: u8, due: StoreMillis) -> NewDelivery {
         endpoint: endpoint_key(1),
         fifo_key: None,
         wait_until: FAR,
+        seq: None,
+        batch: None,
     }
 }
 

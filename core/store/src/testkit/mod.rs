@@ -31,6 +31,7 @@
 //! documentation of the trait and its operations, never from a store's answers.
 #![allow(clippy::panic, reason = "a kit of tests says what is wrong by panicking, and is compiled for tests only")]
 
+mod batches;
 mod bytes;
 mod calls;
 mod cases;

@@ -382,6 +382,7 @@ impl Model {
             row.holder = lease.worker;
             row.until = lease.until;
             Delivery {
+                batch: None,
                 new: row.new.clone(),
                 attempts,
                 token: 0,

@@ -248,5 +248,7 @@ fn delivery() -> NewDelivery {
         endpoint: EndpointKey([6; 32]),
         fifo_key: None,
         wait_until: i64::MAX,
+        seq: None,
+        batch: None,
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn config_of(routes: &[Value]) -> Option<NotificationConfig> {
             headers: Vec::new(),
             deadline_ms: None,
             fifo_key: None,
+            batch: None,
             redact: Vec::new(),
         })
     };

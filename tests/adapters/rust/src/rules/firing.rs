@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use tidings::proto::firing::{
-    Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, acknowledgement_json, raw_json,
-    undelivered_json,
+    Body, Detail, Ended, Firing, Payload, TaskView, Undelivered, UndeliveredReason, acknowledgement_json, batch_body,
+    batch_id, lower_cursor, raw_json, undelivered_json,
 };
 use tidings::proto::group::{Aggregate, Rule};
 use tidings::proto::id::{CallId, EventId, RequestId};
@@ -99,4 +99,17 @@ pub(super) fn undelivered(given: Given<'_>) -> Answer {
     let entries: Vec<_> =
         parts.iter().map(|(trigger, routes, reason)| Undelivered { trigger, routes, reason: *reason }).collect();
     Ok(json!({"text": undelivered_json(&entries)}))
+}
+
+pub(super) fn batch(given: Given<'_>) -> Answer {
+    let body = batch_body(given.texts("bodies")?.into_iter().map(str::as_bytes));
+    let text = String::from_utf8(body).map_err(|error| error.to_string())?;
+    Ok(json!({"text": text, "id": batch_id(given.texts("eventIds")?).to_string()}))
+}
+
+pub(super) fn lowered(given: Given<'_>) -> Answer {
+    let body = given.text("body")?;
+    let lowered = lower_cursor(body.as_bytes(), given.num::<i64>("next")?.cast_unsigned());
+    let lowered = lowered.unwrap_or_else(|| body.as_bytes().to_vec());
+    Ok(json!({"body": String::from_utf8(lowered).map_err(|error| error.to_string())?}))
 }
