@@ -15,6 +15,7 @@ use tidings_proto::time::StoreMillis;
 use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, TRACEPARENT_HEADER, sign};
 use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Flow, Lease, Op, Refused, Settle, Taken};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::background::commit;
 use crate::core::{Core, millis};
@@ -145,13 +146,22 @@ async fn start(
     for unit in units {
         let suspect = unit.first().is_some_and(|delivery| delivery.suspect);
         let counted = load.map(|load| load.count(suspect));
+        let span = span(&unit);
         let core = Arc::clone(core);
-        in_flight.spawn(async move {
+        let attempt = async move {
             attempt(&core, unit, until).await;
             drop(counted);
-        });
+        };
+        in_flight.spawn(attempt.instrument(span));
     }
     count
+}
+
+/// Who follows an attempt sees our own ids and categories, and nothing that a client or an endpoint wrote.
+fn span(unit: &[Delivery]) -> tracing::Span {
+    let Some(first) = unit.first() else { return tracing::Span::none() };
+    let (delivery, endpoint, event) = (first.new.id, first.new.endpoint, &first.new.event_id);
+    tracing::debug_span!("attempt", %delivery, %endpoint, event, attempt = first.attempts + 1, deliveries = unit.len())
 }
 
 /// What goes out together: each delivery alone, or a batch.
@@ -213,7 +223,10 @@ async fn attempt(core: &Arc<Core>, unit: Vec<Delivery>, until: StoreMillis) {
     }
     let states: Vec<_> = ops.iter().filter_map(final_state).collect();
     if settle(core, ops, until).await {
-        states.into_iter().for_each(|state| core.counters.ended(state));
+        for state in states {
+            tracing::debug!(state = state.as_str(), "a delivery has ended");
+            core.counters.ended(state);
+        }
     }
 }
 
@@ -258,6 +271,8 @@ async fn try_it(core: &Arc<Core>, unit: &[Delivery]) -> Option<Vec<Ended>> {
         Sent::Failed(category) => AttemptOutcome::Failed(*category),
     };
     core.counters.attempt(outcome.category());
+    let status = if let AttemptOutcome::Response { status, .. } = outcome { Some(status) } else { None };
+    tracing::debug!(result = outcome.category().map_or("taken", Category::as_str), status, "an attempt has ended");
     // One moment and one number for all, so that they come up together again.
     let (now, wall, random) = (core.timeline.now(), core.timeline.wall(), core.random_number());
     // A place in the host has no standing.

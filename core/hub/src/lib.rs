@@ -1,4 +1,10 @@
 //! Tidings makes an MCP server keep its word to a client that has gone away.
+//!
+//! What it does can be followed by crate `tracing`, in the subscriber of the program: warnings and errors say what an
+//! operator should know; at level `DEBUG` there are spans `attempt` (of one request: `delivery`, `endpoint`, `event`, `attempt`,
+//! `deliveries`) and `verify` (`endpoint`), and events for the begin and end of calls, attempts and deliveries. Fields
+//! are ids of ours, names of tools, categories and counts: never a payload, a secret, a header, or more of an endpoint than
+//! a hash. Without a subscriber each place costs a look at one number.
 #![forbid(unsafe_code)]
 
 mod background;

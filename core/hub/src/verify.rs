@@ -17,6 +17,7 @@ use tidings_proto::webhook::{
 use tidings_proto::wire::sep3415::VERIFICATION_ID_PREFIX;
 use tidings_store::{Done, Durability, EndpointRecord, Op, OriginProof};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::background::commit;
 use crate::core::{Core, millis};
@@ -53,10 +54,12 @@ pub(crate) async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: St
         count += 1;
         core.verifying.fetch_add(1, Ordering::Relaxed);
         let core = Arc::clone(core);
-        in_flight.spawn(async move {
+        let span = tracing::debug_span!("verify", endpoint = %record.key);
+        let verify = async move {
             let _counted = Verifying(Arc::clone(&core));
             verify(&core, record).await;
-        });
+        };
+        in_flight.spawn(verify.instrument(span));
     }
     count
 }
@@ -82,6 +85,13 @@ async fn verify(core: &Arc<Core>, record: EndpointRecord) {
         Ok((proof, until)) => Learned::Proven(proof, until),
         Err(category) => Learned::Refused { category, random: core.random_number() },
     };
+    match learned {
+        Learned::Refused { category, .. } => {
+            tracing::debug!(%category, "an endpoint did not prove that it wants webhooks");
+        }
+        Learned::Proven(proof, _) => tracing::debug!(proof = proof.as_str(), "an endpoint is verified"),
+        _ => {}
+    }
     let count = if matches!(learned, Learned::Proven(..)) { &core.counters.proven } else { &core.counters.refused };
     count.fetch_add(1, Ordering::Relaxed);
     let mut ops = vec![target::learned(core, record.key, learned)];

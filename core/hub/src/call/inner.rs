@@ -332,6 +332,8 @@ impl CallInner {
     }
 
     fn conclude(&self, ended: Ended) {
+        let (call, outcome) = (self.record.id, ended.outcome.as_str());
+        tracing::debug!(%call, outcome, committed = ended.committed, "a call has ended");
         if ended.committed {
             self.core.work.notify_one(); // there may be deliveries
         }

@@ -187,6 +187,8 @@ impl Call {
                 Err(_) => return Err(Error::closed("hub")),
             }
             inner.set_begun();
+            let (call, tool) = (inner.record.id, &inner.record.tool);
+            tracing::debug!(%call, tool, routes = inner.config.routes.len(), "a call began");
             if inner.core.is_closed() {
                 inner.start_end(&bare(Outcome::Failed, Some(Reason::Shutdown)));
                 return Err(Error::closed("hub"));
