@@ -5,6 +5,7 @@ import json
 import pytest
 import tidings
 from support import Post, Receiver
+from tidings.webhook import Incoming
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ async def test_a_full_batch_is_one_request(hub: tidings.Hub, receiver: Receiver)
     bodies = [hub.delivery_body(delivery.id) for delivery in hub.deliveries()]
     assert all(bodies)
     assert post.body == b'{"events":[' + b",".join(body for body in bodies if body) + b"]}"
-    events = tidings.webhook.Incoming(post.headers["webhook-id"], post.body).events()
+    events = Incoming(post.headers["webhook-id"], post.body).events()
     assert [event["data"]["outcome"]["result"] for event in events] == [{"n": 0.0}, {"n": 1.0}]
     assert [event["eventId"] for event in events] == [delivery.event_id for delivery in hub.deliveries()]
     assert post.headers["traceparent"] == TRACES[0], "that of all its calls"

@@ -1,7 +1,10 @@
 """Webhooks through the operator's proxy: a real little one, on this machine."""
 
+import contextlib
 import json
+import select
 import socket
+import socketserver
 import threading
 from collections.abc import Iterator
 
@@ -13,55 +16,48 @@ from support import Receiver
 pytestmark = pytest.mark.anyio
 
 
-class Proxy:
-    """Opens each tunnel that it is asked for, and keeps what it was asked."""
+class Tunnel(socketserver.BaseRequestHandler):
+    """One tunnel, to its end."""
 
-    def __init__(self) -> None:
-        self.heads: list[str] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
+    def handle(self) -> None:
+        assert isinstance(self.server, Proxy)
+        client: socket.socket = self.request
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             byte = client.recv(1)
             if not byte:
                 return
             head += byte
-        self.heads.append(head.decode())
+        self.server.heads.append(head.decode())
         host, _, port = head.split(b" ")[1].decode().rpartition(":")
-        server = socket.create_connection((host, int(port)))
-        client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        threading.Thread(target=copy, args=(server, client), daemon=True).start()
-        copy(client, server)
+        with socket.create_connection((host, int(port))) as server, contextlib.suppress(ConnectionError):
+            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            other = {client: server, server: client}
+            while True:
+                for source in select.select(list(other), [], [])[0]:
+                    data = source.recv(65_536)
+                    if not data:
+                        return
+                    other[source].sendall(data)
 
-    def close(self) -> None:
-        self._listener.close()
 
+class Proxy(socketserver.ThreadingTCPServer):
+    """Opens each tunnel that it is asked for, and keeps what it was asked."""
 
-def copy(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while data := source.recv(65_536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass  # one of them has left
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Tunnel)
+        self.heads: list[str] = []
+        self.address = f"127.0.0.1:{self.server_address[1]}"
 
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    proxy = Proxy()
-    yield proxy
-    proxy.close()
+    with Proxy() as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        yield proxy
+        proxy.shutdown()
+        thread.join()
 
 
 async def test_a_webhook_goes_through_the_proxy(

@@ -151,7 +151,7 @@ fn each_firing_of_a_refused_batch_goes_its_own_way() {
     let mut states = [DeliveryState::Superseded, DeliveryState::Superseded, Delivered, Delivered];
     states.sort();
     let all = store.wait_for(|inner| {
-        let all = tidings::store::Store::deliveries(inner, None, None, 10).expect("reads");
+        let all = tidings::store::Store::deliveries(inner, None, None, None, 10).expect("reads");
         let mut found: Vec<_> = all.iter().map(|one| one.state).collect();
         found.sort();
         (found == states).then_some(all)

@@ -68,7 +68,7 @@ fn answer(body: &str) -> Reply {
 fn challenges_documents_and_deliveries_go_through_it() {
     let echo = |request: &Request, _| challenge_answer(&request.body).map_or(Reply::OK, |echo| answer(&echo));
     let documented = |request: &Request, _| match request.line.starts_with("GET /.well-known/") {
-        true => answer(&receiver_document_json(&["/hook"])),
+        true => answer(&receiver_document_json(["/hook"])),
         false if challenge_answer(&request.body).is_some() => Reply::Status(404, ""),
         false => Reply::OK,
     };
@@ -97,7 +97,7 @@ fn a_proxy_that_refuses_is_not_the_endpoints_fault() {
     let call = begin(&hub, &config(&receiver.endpoint, &["completed"])).expect("accepted");
     wait(call.complete(b"{}")).expect("ended");
     let failed = store.wait_for(|inner| {
-        let all = inner.deliveries(None, Some(DeliveryState::Retrying), 1).expect("reads");
+        let all = inner.deliveries(None, None, Some(DeliveryState::Retrying), 1).expect("reads");
         all.into_iter().next()
     });
     assert_eq!(failed.last_error.as_deref(), Some("proxy_error"));
