@@ -12,11 +12,7 @@ use super::{Net, Open};
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 /// The tunnel to `target`. The proxy's own address is the operator's word and may be private.
-pub(super) async fn open(
-    proxy: &EgressProxy,
-    net: &dyn Net,
-    target: SocketAddr,
-) -> Result<Open, Category> {
+pub(super) async fn open(proxy: &EgressProxy, net: &dyn Net, target: SocketAddr) -> Result<Open, Category> {
     let mut stream = reach(proxy, net).await.ok_or(Category::ProxyError)?;
     stream.write_all(&proxy.connect_request(target)).await.map_err(|_| Category::ProxyError)?;
     let mut head = Vec::with_capacity(256);
