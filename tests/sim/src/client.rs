@@ -37,8 +37,11 @@ impl Client {
 
     /// An adapter has handed it an event at once, ahead of its commit, with the cursor after it.
     pub(crate) fn given(&mut self, seq: u64, payload: Bytes, cursor: String) {
-        let stream = Cursor::parse(&cursor).ok().map(|cursor| cursor.stream);
-        let follows = self.stream.is_none() || (self.stream == stream && self.next == Some(seq));
+        let Ok(after) = Cursor::parse(&cursor) else { return };
+        let stream = Some(after.stream);
+        // Only a client that stands right before it, under the same claim: any other one would have to resume first.
+        let stands = self.cursor.as_deref().and_then(|cursor| Cursor::parse(cursor).ok());
+        let follows = stands.is_none_or(|at| (at.stream, at.claim, at.next) == (after.stream, after.claim, seq));
         if follows {
             self.stream = stream;
             self.view.insert(seq, payload);
