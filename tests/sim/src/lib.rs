@@ -5,10 +5,9 @@
 //! After each step what must always hold is checked, against a model that was written from the documentation and not from
 //! the code: I1 acknowledged events are there, once; I2 numbers are dense and bytes never change; I3 a reader sees no hole
 //! without a gap, and nothing twice; I4 a close is final; I5 a trigger's effect is there exactly if its event is; I6 a
-//! delivery ends once, after no more attempts than allowed; I7 no lease is settled by an old token; I9 a peer is told what it
-//! asked for, once a publish; I10 memory and storage stay bounded; I11 nothing connects to a forbidden address; I12 no secret
-//! is logged or told. (I8 is about a watermark, which nothing here has: a body's cursor names its own event, which is
-//! committed, by I5.)
+//! delivery ends once, after no more attempts than allowed; I7 no lease is settled by an old token; I8 a body's cursor passes
+//! nothing that is still undelivered; I9 a peer is told what it asked for, once a publish; I10 memory and storage stay bounded;
+//! I11 nothing connects to a forbidden address; I12 no secret is logged or told.
 #![forbid(unsafe_code)]
 
 mod acts;

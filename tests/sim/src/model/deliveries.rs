@@ -1,7 +1,9 @@
-//! I6 and I7: what becomes of deliveries, and who may say so.
+//! I6 to I8: what becomes of deliveries, who may say so, and what a receiver may keep of them.
 
 use bytes::Bytes;
-use tidings::store::{Commit, DeliveryState, Done, Lease, NewDelivery, Op, Settle, Taken, WorkerId};
+use tidings::store::{
+    Commit, DeliveryState, Done, Lease, MemoryStore, NewDelivery, Op, Settle, Store, Subject, Taken, WorkerId,
+};
 
 use super::Model;
 
@@ -14,6 +16,9 @@ pub(crate) struct DeliveryModel {
     pub(crate) event_id: String,
     pub(crate) trigger: String,
     pub(crate) route_id: String,
+    subject: Subject,
+    /// The number of the event that it tells of.
+    seq: Option<u64>,
     pub(crate) body: Bytes,
     pub(crate) state: DeliveryState,
     has_successor: bool,
@@ -50,12 +55,33 @@ impl Model {
         }
     }
 
-    pub(super) fn enqueued(&mut self, new: &NewDelivery, commit: &Commit) {
+    /// I8: the body that has to be sent. Its cursor does not pass the first event of its call that is still undelivered.
+    fn watermarked(&self, new: &NewDelivery) -> Bytes {
+        let of_subject =
+            self.deliveries.values().filter(|other| other.subject == new.subject && !other.state.is_final());
+        let least = of_subject.filter_map(|other| other.seq).filter(|seq| new.seq.is_some_and(|own| *seq < own)).min();
+        let lowered = least.and_then(|least| {
+            let text = std::str::from_utf8(&new.body).ok()?.strip_suffix("\"}")?;
+            let (head, next) = text.rsplit_once('.')?;
+            (head.contains(",\"cursor\":\"") && next.parse::<u64>().ok()? > least)
+                .then(|| format!("{head}.{least}\"}}"))
+        });
+        lowered.map_or_else(|| new.body.clone(), Bytes::from)
+    }
+
+    pub(super) fn enqueued(&mut self, new: &NewDelivery, commit: &Commit, store: &MemoryStore) {
+        let body = self.watermarked(new);
+        let stored = store.stored_delivery(new.id).ok().flatten().map(|stored| stored.body);
+        self.record.hold("I8", stored.as_ref() == Some(&body), || {
+            format!("delivery {}: is to send {stored:?} instead of {body:?}", new.id)
+        });
         let delivery = DeliveryModel {
             event_id: new.event_id.clone(),
             trigger: new.trigger.clone(),
             route_id: new.route_id.clone(),
-            body: new.body.clone(),
+            subject: new.subject.clone(),
+            seq: new.seq,
+            body,
             state: DeliveryState::Pending,
             has_successor: !new.fallback.0.is_empty(),
             begun: 0,

@@ -122,7 +122,7 @@ impl Model {
                 let runs = self.calls.get(call).is_some_and(|call| call.outcome.is_none());
                 self.record.hold("I5", runs, || format!("something of call {call}, which does not run"));
             }
-            Op::Enqueue(new) => self.enqueued(new, commit),
+            Op::Enqueue(new) => self.enqueued(new, commit, store),
             Op::Lease(lease) | Op::LeaseOutlet { lease, .. } => self.leased(lease, done),
             Op::Settle(settle) => self.settled(settle, commit),
             Op::Trim { retention, .. } => self.trimmed(retention.max_events, done, store),
