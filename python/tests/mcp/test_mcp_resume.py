@@ -285,6 +285,9 @@ class FailingHub:
     def open(self) -> None:
         raise OSError(13, "Permission denied")
 
+    def outbox(self) -> Any:
+        raise OSError(13, "Permission denied")
+
     def new_writer(self, scope: str, name: str) -> Any:
         self.asked += 1
         raise OSError(30, "Read-only file system")
