@@ -5,8 +5,8 @@
  * not take it: it loses its place, and the others do not notice.
  */
 import { ClosedError, entry, ForkedError } from "./errors";
-import type { NativeHub, NativeOutbox } from "./native";
-import { wait } from "./port";
+import type { NativeHub } from "./native";
+import { Outbox } from "./outbox";
 
 /** A list of a server's that may change. */
 export type Kind = "tools" | "prompts" | "resources" | "resource_templates" | "events";
@@ -63,47 +63,47 @@ const desks = new WeakMap<NativeHub, Desk>();
 
 /** The outbox of one hub in this thread, and the writers of its connections. Does not keep the process alive. */
 export class Desk {
-  readonly outbox: NativeOutbox;
+  readonly outbox: Outbox;
   readonly #writers = new Map<number, SinkWriter>();
   #warned = false;
 
   /** The desk of a hub, made at first use. May throw what the hub throws. */
   static of(hub: NativeHub): Desk {
     let desk = desks.get(hub);
-    if (desk === undefined) desks.set(hub, (desk = new Desk(entry(() => hub.outbox()))));
+    if (desk === undefined) desks.set(hub, (desk = new Desk(new Outbox(entry(() => hub.outbox())))));
     return desk;
   }
 
-  private constructor(outbox: NativeOutbox) {
+  private constructor(outbox: Outbox) {
     this.outbox = outbox;
     void this.#pump();
   }
 
   /** A place for a connection. May throw what the hub throws. */
   add(writer: SinkWriter, principal: string | undefined): number {
-    const sink = entry(() => this.outbox.addSink(principal, DEADLINE_MS));
+    const sink = this.outbox.addSink({ principal, deadlineMs: DEADLINE_MS });
     this.#writers.set(sink, writer);
     return sink;
   }
 
   /** The connection is gone, or wants no more. Twice is no error. */
   drop(sink: number): void {
-    if (this.#writers.delete(sink)) entry(() => this.outbox.dropSink(sink));
+    if (this.#writers.delete(sink)) this.outbox.dropSink(sink);
   }
 
   /** Sees who can be reached. */
   look(): void {
     for (const [sink, writer] of this.#writers) {
-      if (writer.reachable !== undefined) entry(() => this.outbox.setReachable(sink, writer.reachable?.() ?? true));
+      if (writer.reachable !== undefined) this.outbox.setReachable(sink, writer.reachable());
     }
   }
 
   async #pump(): Promise<void> {
     try {
       for (;;) {
-        await wait(() => this.outbox.ready(), { background: true });
+        await this.outbox.ready({ background: true });
         const bySink = new Map<number, Frame[]>();
-        for (const { sink, method, params } of entry(() => this.outbox.take(BATCH))) {
+        for (const { sink, method, params } of this.outbox.take(BATCH)) {
           if (method === undefined) {
             this.#writers.get(sink)?.finished();
             continue;

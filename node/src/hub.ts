@@ -7,7 +7,9 @@ import { type Change, type FailedSink, type Fanout, look, named } from "./fanout
 import { flushLog } from "./log";
 import { native, type NativeBegin, type NativeHub } from "./native";
 import type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";
+import { Outbox } from "./outbox";
 import { attend, wait } from "./port";
+import { idText } from "./request-id";
 import { type DeliveryHandler, offer, type Registration, type RouteOptions, serve } from "./routes";
 import { type Durability, type Payload, Stream, Writer } from "./stream";
 import { Tail } from "./tail";
@@ -123,11 +125,6 @@ export interface Task {
   readonly name: string;
 }
 
-/** A request id as JSON text. */
-function json(id: string | number | bigint): string {
-  return typeof id === "bigint" ? id.toString() : JSON.stringify(id);
-}
-
 /**
  * What a hub stands for, for the other modules of this package.
  *
@@ -214,7 +211,7 @@ export class Hub implements AsyncDisposable {
    */
   async beginCall(call: BeginCall, options: { signal?: AbortSignal } = {}): Promise<Call> {
     const { routeTypes = ["webhook"], open = [], taskBound = true, requestId, principal, tool, ...optional } = call;
-    const begin: NativeBegin = { routeTypes, open, taskBound, principal, tool, requestId: json(requestId) };
+    const begin: NativeBegin = { routeTypes, open, taskBound, principal, tool, requestId: idText(requestId) };
     // Absent is not undefined at the extension module.
     for (const [name, value] of Object.entries(optional)) if (value !== undefined) Object.assign(begin, { [name]: value });
     if (begin.config instanceof Uint8Array) begin.config = Buffer.from(begin.config);
@@ -301,6 +298,11 @@ export class Hub implements AsyncDisposable {
       look(this.#native);
       return this.#native.notify(kinds, name, options.audience);
     });
+  }
+
+  /** A place where this thread takes notifications for connections of its own. Those of `attach` need none. */
+  outbox(): Outbox {
+    return new Outbox(entry(() => this.#native.outbox()));
   }
 
   /** The connections that have failed since this was last asked, the newest 4,096 of them. */

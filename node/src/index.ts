@@ -28,6 +28,7 @@ export { type Change, type FailedSink, type Fanout, type Kind } from "./fanout";
 export { type BeginCall, Hub, type HubOptions, type Retention, type Task } from "./hub";
 export { type LogRecord, setLogger } from "./log";
 export type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";
+export { type Notice, Outbox, Profile } from "./outbox";
 export { type DeliveryHandler, type HostDelivery, type Registration, type RouteOptions } from "./routes";
 export { type After, type AppendOptions, type Durability, type Payload, Stream, Writer } from "./stream";
 export { Tail } from "./tail";

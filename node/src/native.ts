@@ -186,10 +186,12 @@ export interface NativeOutbox {
   unsubscribe(listener: number, profile: NativeProfile, name: string): void;
   setReachable(sink: number, reachable: boolean): void;
   end(listener: number): void;
-  dropSink(sink: number): void;
+  endAll(): void;
+  cancel(listener: number): boolean;
+  dropSink(sink: number): number;
   take(max: number): NativeOutboxTask[];
   written(sink: number, frames: number): boolean;
-  broke(sink: number): void;
+  broke(sink: number): number;
   ready(): Told<undefined>;
 }
 export interface NativeOffer {

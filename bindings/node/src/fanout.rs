@@ -93,6 +93,10 @@ fn listener_number(value: f64) -> bridge::Result<u64> {
     bridge::whole_number("listener", value)
 }
 
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 #[napi]
 impl Outbox {
     /// Its number among the hub's.
@@ -104,7 +108,7 @@ impl Outbox {
     /// How many listeners there are.
     #[napi(getter)]
     pub fn listeners(&self) -> u32 {
-        u32::try_from(self.inner.listeners()).unwrap_or(u32::MAX)
+        small(self.inner.listeners())
     }
 
     /// A connection to write to.
@@ -160,10 +164,22 @@ impl Outbox {
         entry("Outbox.end", || self.inner.end(listener_number(listener)?))
     }
 
-    /// Lets go of a connection.
+    /// Ends every listener with a filter in order.
     #[napi]
-    pub fn drop_sink(&self, sink: f64) -> Result<()> {
-        entry("Outbox.dropSink", || self.inner.drop_sink(sink_number(sink)?).map(drop))
+    pub fn end_all(&self) -> Result<()> {
+        entry("Outbox.endAll", || self.inner.end_all())
+    }
+
+    /// The listener was cancelled; `false`: it had ended.
+    #[napi]
+    pub fn cancel(&self, listener: f64) -> Result<bool> {
+        entry("Outbox.cancel", || self.inner.cancel(listener_number(listener)?))
+    }
+
+    /// Lets go of a connection; how many listeners went with it.
+    #[napi]
+    pub fn drop_sink(&self, sink: f64) -> Result<u32> {
+        entry("Outbox.dropSink", || self.inner.drop_sink(sink_number(sink)?)).map(small)
     }
 
     /// What there is to do, about `max` at most.
@@ -185,10 +201,10 @@ impl Outbox {
         entry("Outbox.written", || self.inner.written(sink_number(sink)?, frames))
     }
 
-    /// A connection did not take a frame.
+    /// A connection did not take a frame; how many listeners went with it.
     #[napi]
-    pub fn broke(&self, sink: f64) -> Result<()> {
-        entry("Outbox.broke", || self.inner.broke(sink_number(sink)?).map(drop))
+    pub fn broke(&self, sink: f64) -> Result<u32> {
+        entry("Outbox.broke", || self.inner.broke(sink_number(sink)?)).map(small)
     }
 
     /// Waits until there is something to take.

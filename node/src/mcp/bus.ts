@@ -1,7 +1,7 @@
 /** The SDK's `ServerEventBus` over a hub: what is published there reaches every peer of both eras, in every process. */
 import { type Change, Desk, type SinkWriter } from "../fanout";
 import { type Hub, nativeOf } from "../hub";
-import { native } from "../native";
+import { Profile } from "../outbox";
 
 /** What `@modelcontextprotocol/server` 2.x publishes and hears. */
 export type ServerEvent =
@@ -65,7 +65,7 @@ export class HubEventBus {
     const lists = { listChanged: true };
     const server = JSON.stringify({ tools: lists, prompts: lists, resources: lists });
     const sink = desk.add(this.#writer, undefined);
-    const listener = desk.outbox.attend(sink, new native.Profile("2025-11-25", server, "{}"));
+    const listener = desk.outbox.attend(sink, new Profile("2025-11-25", server, "{}"));
     desk.outbox.open(listener);
     this.#sink = sink;
   }

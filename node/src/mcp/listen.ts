@@ -2,7 +2,7 @@
 import { Desk, type SinkWriter } from "../fanout";
 import { InvalidArgumentError } from "../errors";
 import { type Hub, nativeOf } from "../hub";
-import { native } from "../native";
+import { Profile } from "../outbox";
 import type { Params } from "./intercept";
 import { SSE_HEADERS } from "./sse";
 import * as wire from "./wire";
@@ -44,14 +44,14 @@ export class Listeners {
     if (this.#open.size >= this.max) throw new wire.JsonRpcError(wire.INTERNAL_ERROR, "Subscription limit reached");
     try {
       const desk = Desk.of(nativeOf(this.hub));
-      const profile = new native.Profile(asked.version, JSON.stringify(asked.server), JSON.stringify(asked.client));
+      const profile = new Profile(asked.version, JSON.stringify(asked.server), JSON.stringify(asked.client));
       const honoured = profile.honoured(JSON.stringify(this.#theirs(filter as Params, asked.principal)));
       const listener = new Listener(desk, asked, this.keepAliveMs, () => this.#open.delete(listener));
       this.#open.add(listener);
-      listener.begin((sink) => desk.outbox.listen(sink, profile, JSON.stringify(asked.id), honoured));
+      listener.begin((sink) => desk.outbox.listen(sink, profile, asked.id, honoured));
       return new Response(listener.readable, { headers: SSE_HEADERS });
     } catch (error) {
-      if (error instanceof InvalidArgumentError || (error as { code?: unknown }).code === "invalid_argument") {
+      if (error instanceof InvalidArgumentError) {
         throw new wire.JsonRpcError(wire.INVALID_PARAMS, (error as Error).message);
       }
       process.emitWarning(`tidings: a listener could not be served: ${String(error)}`, { code: "TIDINGS_FANOUT" });

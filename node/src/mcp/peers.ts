@@ -2,7 +2,7 @@
 import { Desk, type SinkWriter } from "../fanout";
 import { InvalidArgumentError } from "../errors";
 import { type Hub, nativeOf } from "../hub";
-import { native, type NativeProfile } from "../native";
+import { Profile } from "../outbox";
 import { requestOf } from "./context";
 import { SessionEventStore } from "./event-store";
 import type { Handlers, Params, SdkServer } from "./intercept";
@@ -24,7 +24,7 @@ export function followPeers(sdk: SdkServer, handlers: Handlers, hub: Hub, princi
     try {
       const server = JSON.stringify(result.capabilities ?? {});
       const client = JSON.stringify(request.params?.["capabilities"] ?? {});
-      const profile = new native.Profile(String(result.protocolVersion), server, client);
+      const profile = new Profile(String(result.protocolVersion), server, client);
       const [name] = principalOf(principal, { ...requestOf(context), sessionId: transport.sessionId }, transport);
       const made = new Peer(hub, handlers, transport, profile, name);
       made.register();
@@ -67,7 +67,7 @@ class Peer implements SinkWriter {
     readonly hub: Hub,
     readonly handlers: Handlers,
     readonly transport: Transport,
-    readonly profile: NativeProfile,
+    readonly profile: Profile,
     readonly principal: string,
   ) {}
 
@@ -91,7 +91,7 @@ class Peer implements SinkWriter {
     try {
       this.#place?.desk.outbox.subscribe(this.#place.listener, this.profile, uri);
     } catch (error) {
-      if ((error as { code?: unknown }).code === "invalid_argument") {
+      if (error instanceof InvalidArgumentError) {
         throw new wire.JsonRpcError(wire.INVALID_PARAMS, (error as Error).message);
       }
       warn("a subscription could not be followed", error);

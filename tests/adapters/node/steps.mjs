@@ -1,5 +1,7 @@
 // The operations: rules that the npm package offers, and the steps of scenarios.
 import * as tidings from "../../../node/dist/index.mjs";
+import { Outboxes } from "./fan-out.mjs";
+import { Outlet } from "./outlet.mjs";
 
 const { ConfigError, Gap, Hub, TidingsError, Webhook, WebhookError } = tidings;
 
@@ -68,8 +70,11 @@ export class Stage {
   #writers = new Map();
   #tails = new Map();
   #calls = new Map();
+  #outlets = new Map();
+  #boxes = new Outboxes();
 
   find(op) {
+    if (op.startsWith("outbox.")) return this.#boxes.find(op.slice("outbox.".length));
     return op.includes(".") ? this[op.replace(".", "_")] : undefined;
   }
 
@@ -134,6 +139,8 @@ export class Stage {
     this.#tails.clear();
     this.#writers.clear();
     this.#calls.clear();
+    this.#outlets.clear();
+    this.#boxes = new Outboxes();
     const hub = this.#hub;
     this.#hub = undefined;
     await hub?.close(10_000);
@@ -179,6 +186,31 @@ export class Stage {
       eventId,
     }));
     return { deliveries };
+  }
+
+  hub_outbox(given) {
+    this.#boxes.add(given.as, this.#open.outbox());
+    return {};
+  }
+
+  hub_notify(given) {
+    const { kinds, uri, audience } = given;
+    // A URI is a change of its own kind; scenarios name either.
+    const { told, skipped, failed } = this.#open.notify(uri === undefined ? kinds : { uri }, { audience });
+    return { told, skipped, failed };
+  }
+
+  hub_failed_sinks() {
+    return { sinks: this.#open.failedSinks().map((failed) => this.#boxes.nameOfSink(failed)) };
+  }
+
+  hub_outlet(given) {
+    this.#outlets.set(given.as, new Outlet(this.#open, given.type, given.name));
+    return {};
+  }
+
+  outlet_next(given) {
+    return this.#outlets.get(given.outlet).next(given.answer);
   }
 
   #stream(given) {
