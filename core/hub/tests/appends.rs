@@ -1,9 +1,7 @@
 //! Appends that are made once, several events at once, identities, flush, and export.
 
-mod support;
-
+use crate::support::{self, FaultStore, drain, keep_all, memory, over, wait};
 use bytes::Bytes;
-use support::{FaultStore, drain, keep_all, memory, over, wait};
 use tidings::proto::stream::identity_json;
 use tidings::store::StoreErrorKind;
 use tidings::{After, Durability, ErrorCode, Hub, NewEvent, Options, ReadLimits, Result, Stream};

@@ -1,11 +1,11 @@
 //! Firings that go out together: one request, one id, and what comes of it for each of them.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use support::{FaultStore, Receiver, Reply, Request, SECRET, TestClock, begin, local, over, over_with, wait};
+use crate::support::{
+    self, FaultStore, Receiver, Reply, Request, SECRET, TestClock, begin, local, over, over_with, wait,
+};
 use tidings::proto::firing::{BATCH_FRAME_BYTES, batch_id};
 use tidings::proto::stream::Cursor;
 use tidings::store::{DeliveryState, NewDelivery, Op};

@@ -1,13 +1,11 @@
 //! Watched calls: accepted whole or not at all, and ended in exactly one outcome.
 
-mod support;
-
 use std::pin::pin;
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use support::{
+use crate::support::{
     ENDS, FaultStore, Receiver, SECRET, TestClock, begin, begin_with, config, drain, local, over, over_with, route,
     seqs, wait,
 };

@@ -1,11 +1,9 @@
 //! Deliveries: what is sent, how often, under which id, and in which state it ends.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{
+use crate::support::{
     ENDS, FaultStore, Gate, HANG, Receiver, Reply, SECRET, TestClock, begin, config, local, over, over_with, route,
     wait,
 };

@@ -1,10 +1,8 @@
 //! Calls that go on although their request is gone, and how they are stopped.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{ENDS, FaultStore, Receiver, begin, config, local, memory, over, wait};
+use crate::support::{ENDS, FaultStore, Receiver, begin, config, local, memory, over, wait};
 use tidings::proto::trigger::{Outcome, Reason};
 use tidings::store::CallId;
 use tidings::{DetachLimits, ErrorCode};

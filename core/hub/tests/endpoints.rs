@@ -1,10 +1,8 @@
 //! Endpoints: verified before they get anything, each for its own principal, disabled when they are gone.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{
+use crate::support::{
     FaultStore, Gate, HANG, Receiver, Reply, Request, SECRET, TestClock, config, local, over, over_with, route, wait,
 };
 use tidings::proto::delivery::{DisableReason, EndpointState, Proof};

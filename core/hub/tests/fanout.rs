@@ -1,13 +1,11 @@
 //! Fan-out: who is told, in which words, how often, and what a slow, a dead or a late one costs the others.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use support::{FaultStore, TestClock, local, memory, over_with, wait};
+use crate::support::{self, FaultStore, TestClock, local, memory, over_with, wait};
 use tidings::proto::fanout::mcp::{MCP, TASKS};
 use tidings::proto::fanout::{Filter, Profile};
 use tidings::proto::id::RequestId;

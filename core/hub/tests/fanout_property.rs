@@ -1,12 +1,10 @@
 //! Any sequence of open, acknowledge, subscribe, publish, write, break and close does what a small model does: no frame
 //! outside the gate, none twice, none lost but by coalescing.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::memory;
 use proptest::prelude::*;
-use support::memory;
 use tidings::proto::fanout::mcp::MCP;
 use tidings::proto::fanout::{Filter, Profile};
 use tidings::proto::id::RequestId;

@@ -1,12 +1,10 @@
 //! Faults that others reported in public, of section "trigger", each under its own name. B35 is the adapter's to show
 //! (`python/tests/mcp/test_mcp_field_trigger.py`), as it is about connections.
 
-mod support;
-
 use std::sync::Barrier;
 use std::time::Duration;
 
-use support::{ENDS, FaultStore, Receiver, TestClock, begin, begin_with, config, local, over, over_with, wait};
+use crate::support::{ENDS, FaultStore, Receiver, TestClock, begin, begin_with, config, local, over, over_with, wait};
 use tidings::proto::trigger::Outcome;
 use tidings::store::{DeliveryState, Op, Store};
 use tidings::{After, ErrorCode, ReadLimits, TaskTerms};

@@ -1,12 +1,10 @@
 //! Opening, closing and dropping a hub: nothing hangs, nothing is lost that could be kept.
 
-mod support;
-
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use support::{
+use crate::support::{
     ENDS, FaultStore, Gate, HANG, Receiver, Reply, begin, config, drain, keep_all, local, memory, over, seqs, wait,
 };
 use tidings::store::Store;

@@ -1,10 +1,10 @@
 //! Calls without their process: it stops, dies, hangs, or the whole host slept.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{ENDS, FaultStore, HANG, Receiver, TestClock, begin, begin_with, config, local, over, over_with, wait};
+use crate::support::{
+    ENDS, FaultStore, HANG, Receiver, TestClock, begin, begin_with, config, local, over, over_with, wait,
+};
 use tidings::proto::trigger::Outcome;
 use tidings::store::{CallId, DeliveryState, Op, Store};
 use tidings::{ErrorCode, Hub};

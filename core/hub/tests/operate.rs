@@ -1,10 +1,8 @@
 //! What an operator does by hand, and what a call's trace is carried into.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{FaultStore, Gate, HANG, Receiver, Reply, TestClock, begin, config, local, over, over_with, wait};
+use crate::support::{FaultStore, Gate, HANG, Receiver, Reply, TestClock, begin, config, local, over, over_with, wait};
 use tidings::proto::id::RequestId;
 use tidings::store::{DeliveryState, Store};
 use tidings::{BeginCall, ErrorCode, Hub};

@@ -1,13 +1,11 @@
 //! What an origin publishes (`/.well-known/mcp-webhook-receiver.json`) proves all its URLs below the prefixes it names, for
 //! one principal and for so long.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::{FaultStore, HANG, Receiver, Reply, Request, TestClock, config, local, over_with, wait};
+use crate::support::{FaultStore, HANG, Receiver, Reply, Request, TestClock, config, local, over_with, wait};
 use tidings::proto::delivery::{EndpointKey, EndpointState, Proof, Standing};
 use tidings::proto::id::RequestId;
 use tidings::proto::webhook::{challenge_answer, receiver_document_json};

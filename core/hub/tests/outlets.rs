@@ -1,11 +1,9 @@
 //! Routes through the host: handlers and sessions' connections, beside webhooks and in place of them.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{FaultStore, Receiver, local, over, route, wait};
+use crate::support::{FaultStore, Receiver, local, over, route, wait};
 use tidings::proto::id::RequestId;
 use tidings::proto::route::{OutletName, UndeliverablePolicy};
 use tidings::store::{DeliveryState, Store};

@@ -1,10 +1,8 @@
 //! The policy: allow, deny, rewrite, and one that fails.
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 
-use support::{FaultStore, local, over, wait};
+use crate::support::{FaultStore, local, over, wait};
 use tidings::proto::id::RequestId;
 use tidings::{BeginCall, Call, Deciding, Decision, Error, ErrorCode, Hub, Policy, PolicyRequest};
 

@@ -2,12 +2,10 @@
 //! is in `endpoints` and `origins`, that it cannot reach the other's session or callback in `outlets`, that it cannot cancel
 //! the other's calls in `detached`.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{FaultStore, Receiver, Reply, TestClock, config, local, over, over_with, wait};
+use crate::support::{FaultStore, Receiver, Reply, TestClock, config, local, over, over_with, wait};
 use tidings::proto::delivery::Rate;
 use tidings::proto::id::RequestId;
 use tidings::store::{DeliveryState, Store, Subject};

@@ -1,12 +1,10 @@
 //! Everything that goes to an endpoint leaves through the operator's proxy: deliveries, challenges, well-known documents.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use support::{FaultStore, Receiver, Reply, Request, begin, config, local, over, wait};
+use crate::support::{FaultStore, Receiver, Reply, Request, begin, config, local, over, wait};
 use tidings::proto::address::EgressProxy;
 use tidings::proto::delivery::EndpointState;
 use tidings::proto::webhook::{challenge_answer, receiver_document_json};

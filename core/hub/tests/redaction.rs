@@ -1,8 +1,6 @@
 //! What routes and the operator take out.
 
-mod support;
-
-use support::{FaultStore, Receiver, Reply, SECRET, begin, local, over, wait};
+use crate::support::{FaultStore, Receiver, Reply, SECRET, begin, local, over, wait};
 use tidings::proto::redact::Redaction;
 use tidings::store::{DeliveryState, Op};
 use tidings::{After, Durability, NewEvent, ReadLimits};

@@ -1,10 +1,8 @@
 //! A store that fails or hangs: appends go on, nothing else hangs, and what had to be given up is told.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{ENDS, FaultStore, HANG, Receiver, begin, config, drain, keep_all, local, over, seqs, wait};
+use crate::support::{ENDS, FaultStore, HANG, Receiver, begin, config, drain, keep_all, local, over, seqs, wait};
 use tidings::proto::stream::{Gap, GapReason};
 use tidings::proto::trigger::Outcome;
 use tidings::store::{DeliveryState, Store, StoreErrorKind};

@@ -1,11 +1,9 @@
 //! Streams: appending, claiming, numbering, cursors, closing.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{FaultStore, TestClock, drain, keep_all, memory, over, over_with, seqs, wait};
 use bytes::Bytes;
-use support::{FaultStore, TestClock, drain, keep_all, memory, over, over_with, seqs, wait};
 use tidings::proto::stream::{Cursor, GapReason, MAX_SEQ};
 use tidings::store::Store;
 use tidings::{After, Durability, ErrorCode, Hub, NewEvent, Options, Read, ReadLimits, Result, Stream};

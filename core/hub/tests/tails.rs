@@ -1,12 +1,10 @@
 //! Tails: replay, the join with what comes live, and what a reader is told when something is missing.
 
-mod support;
-
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use support::{FaultStore, HANG, TestClock, drain, keep_all, memory, over, over_with, seqs, wait};
+use crate::support::{FaultStore, HANG, TestClock, drain, keep_all, memory, over, over_with, seqs, wait};
 use tidings::proto::stream::{Gap, GapReason};
 use tidings::store::{Store, StoreErrorKind};
 use tidings::{After, Durability, ErrorCode, Hub, Options, Read, ReadLimits, Tail, Writer};

@@ -1,10 +1,8 @@
 //! Calls as tasks: who may ask for one, for how long, and what is told of it whatever happens.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{ENDS, FaultStore, TestClock, begin, config, local, over_with, wait};
+use crate::support::{ENDS, FaultStore, TestClock, begin, config, local, over_with, wait};
 use tidings::proto::id::RequestId;
 use tidings::proto::trigger::Outcome;
 use tidings::store::{Op, Store, StoreErrorKind, StreamKey};

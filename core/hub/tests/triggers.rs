@@ -1,10 +1,8 @@
 //! Triggers beyond outcomes: conditions, time, groups of calls, and what a vendor's tool fires itself.
 
-mod support;
-
 use std::time::Duration;
 
-use support::{FaultStore, Receiver, SECRET, TestClock, begin, local, over, over_with, wait};
+use crate::support::{FaultStore, Receiver, SECRET, TestClock, begin, local, over, over_with, wait};
 use tidings::proto::id::RequestId;
 use tidings::proto::trigger::Outcome;
 use tidings::store::{DeliveryState, NewDelivery, Op, Store};

@@ -1,5 +1,5 @@
 //! What the tests of the hub share. Each test file uses a part of it.
-#![allow(dead_code, unused_imports, unreachable_pub, reason = "each test file is a crate of its own and uses a part")]
+#![allow(dead_code, unused_imports, unreachable_pub, reason = "the tests that are alone in their process use a part")]
 
 mod clock;
 mod fault;
