@@ -15,7 +15,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c header install sim mutations
+	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test-node:  ## the npm package's tests
 
 test-c:  ## the C ABI's tests: the header, every export, the examples under sanitizers and valgrind
 	@$(RUN_TESTS) c-header c-tests
+
+test-go:  ## the Go packages' tests, on the C library
+	@$(RUN_TESTS) go-tests
 
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance

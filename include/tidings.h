@@ -464,7 +464,8 @@ tidings_result tidings_call_id(const tidings_call *call, tidings_text **id);
 // The params of `notifications/config/acknowledged`, as JSON text: what is to be sent before the tool runs.
 tidings_result tidings_call_acknowledgement(const tidings_call *call, tidings_text **json);
 
-// Appends an event of the tool, without waiting. Its type has a vendor's prefix, its payload is a JSON object (SEP-2694).
+// Appends an event of the tool, without waiting. Its type has a vendor's prefix, its payload is a JSON object (SEP-2694);
+// `io.tidings.progress` and `io.tidings.log` are for the adapter of an SDK, which records what the client was notified of.
 tidings_result tidings_call_emit(const tidings_call *call,
                                  const char *kind,
                                  size_t kind_len,

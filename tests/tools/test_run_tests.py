@@ -42,6 +42,11 @@ def test_node_counts_are_its_closing_lines() -> None:
     assert run_tests.count_node(lines) == run_tests.Count(passed=4, failed=3, skipped=2)
 
 
+def test_go_tests_are_counted_by_their_closing_line() -> None:
+    lines = ["ok  \tgithub.com/x\t0.5s", "go: 12 passed, 1 failed, 2 skipped", "go: no count"]
+    assert run_tests.count_go(lines) == run_tests.Count(passed=12, failed=1, skipped=2)
+
+
 def test_official_counts_are_in_its_closing_line() -> None:
     lines = ["ok    2025-11-25  ping", "official: 10 passed, 2 failed, 1 skipped", "not official: 9 passed, 9 failed"]
     assert run_tests.count_official(lines) == run_tests.Count(passed=10, failed=2, skipped=1)

@@ -1,0 +1,3 @@
+module github.com/tidings-mcp/tidings/bindings/go
+
+go 1.25.0

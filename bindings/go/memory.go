@@ -1,0 +1,114 @@
+package tidings
+
+/*
+#include <tidings.h>
+*/
+import "C"
+
+import (
+	"runtime"
+	"sort"
+	"unsafe"
+)
+
+// What crosses is used during the call only, so that Go's memory is handed over as it is. Pointers within it are pinned.
+
+func chars(text string) (*C.char, C.size_t) {
+	return (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text))
+}
+
+// optional is NULL for an empty text.
+func optional(text string) (*C.char, C.size_t) {
+	if text == "" {
+		return nil, 0
+	}
+	return chars(text)
+}
+
+func raw(bytes []byte) (*C.uint8_t, C.size_t) {
+	return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(bytes))), C.size_t(len(bytes))
+}
+
+// given keeps what a call was handed where it is, until release.
+type given struct{ pinner runtime.Pinner }
+
+func (g *given) release() { g.pinner.Unpin() }
+
+func (g *given) several(list [][]byte) (*C.tidings_bytes, C.size_t) {
+	if len(list) == 0 {
+		return nil, 0
+	}
+	found := make([]C.tidings_bytes, len(list))
+	for at, bytes := range list {
+		if len(bytes) > 0 {
+			g.pinner.Pin(unsafe.SliceData(bytes))
+			found[at].data, found[at].len = raw(bytes)
+		}
+	}
+	return unsafe.SliceData(found), C.size_t(len(found))
+}
+
+func (g *given) pairs(list [][2]string) (*C.tidings_pair, C.size_t) {
+	if len(list) == 0 {
+		return nil, 0
+	}
+	found := make([]C.tidings_pair, len(list))
+	for at, pair := range list {
+		found[at].name, found[at].name_len = g.text(pair[0])
+		found[at].value, found[at].value_len = g.text(pair[1])
+	}
+	return unsafe.SliceData(found), C.size_t(len(found))
+}
+
+func (g *given) text(text string) (*C.char, C.size_t) {
+	if text == "" {
+		return nil, 0
+	}
+	g.pinner.Pin(unsafe.StringData(text))
+	return chars(text)
+}
+
+// sorted are the pairs of a map, in an order of their own.
+func sorted(pairs map[string]string) [][2]string {
+	found := make([][2]string, 0, len(pairs))
+	for name, value := range pairs {
+		found = append(found, [2]string{name, value})
+	}
+	sort.Slice(found, func(a, b int) bool { return found[a][0] < found[b][0] })
+	return found
+}
+
+// takeText copies a text and frees it; "" for NULL.
+func takeText(text *C.tidings_text) string {
+	found, _ := takeOptional(text)
+	return found
+}
+
+// takeOptional tells NULL from the empty text.
+func takeOptional(text *C.tidings_text) (string, bool) {
+	if text == nil {
+		return "", false
+	}
+	defer C.tidings_text_free(text)
+	var data *C.char
+	var length C.size_t
+	if C.tidings_text_get(text, &data, &length) != C.TIDINGS_OK {
+		return "", false
+	}
+	return C.GoStringN(data, C.int(length)), true
+}
+
+// view copies a text that belongs to an object of the library.
+func view(bytes C.tidings_bytes) string {
+	return C.GoStringN((*C.char)(unsafe.Pointer(bytes.data)), C.int(bytes.len))
+}
+
+// present is a text that is there, even if it is empty.
+func (g *given) present(text string) (*C.char, C.size_t) {
+	if text == "" {
+		nothing := new(C.char)
+		g.pinner.Pin(nothing)
+		return nothing, 0
+	}
+	return g.text(text)
+}
