@@ -285,14 +285,32 @@ typedef struct tidings_call tidings_call;
 // Deliveries as they were when they were asked for.
 typedef struct tidings_deliveries tidings_deliveries;
 
+// Connections that have failed.
+typedef struct tidings_failed_peers tidings_failed_peers;
+
 // The entry point; one store. Cheap to make: it opens when it is first used.
 typedef struct tidings_hub tidings_hub;
+
+// What a connection asked to be told; it may hold several.
+typedef struct tidings_listener tidings_listener;
+
+// Notifications to write, in order.
+typedef struct tidings_notices tidings_notices;
 
 // Options of a hub. What is not set is as the library has it by default.
 typedef struct tidings_options tidings_options;
 
+// Where the program of one event loop, or of one thread, takes notifications for its connections.
+typedef struct tidings_outbox tidings_outbox;
+
+// A connection to write to: an MCP session's, or one stream of it.
+typedef struct tidings_peer tidings_peer;
+
 // Where operations of one event loop wait. Any thread may use it; one at a time drains it.
 typedef struct tidings_port tidings_port;
+
+// What a peer and its server negotiated.
+typedef struct tidings_profile tidings_profile;
 
 // A stream, by its key.
 typedef struct tidings_stream tidings_stream;
@@ -369,6 +387,37 @@ typedef struct {
   // Attempts begun.
   uint32_t attempts;
 } tidings_delivery;
+
+// What a publish came to, in this process, in listeners.
+typedef struct {
+  // It is queued for them, or coalesced with what was.
+  uint64_t told;
+  // They did not ask for it, or may not hear of it, or cannot be reached.
+  uint64_t skipped;
+  // They asked for it, and their connections were found not to have taken a notification in time.
+  uint64_t failed;
+} tidings_fanout;
+
+// A connection, as numbers that are never used again in this process.
+typedef struct {
+  // Its number at its outbox, as of `tidings_peer_number`.
+  uint64_t peer;
+  // The outbox's number, as of `tidings_outbox_number`.
+  uint32_t outbox;
+} tidings_failed_peer;
+
+// Something to do about one connection. What it points to stays where it is until its list is freed.
+typedef struct {
+  // The connection's number, as of `tidings_peer_number`.
+  uint64_t peer;
+  // The listener's number, as of `tidings_listener_number`.
+  uint64_t listener;
+  // The notification's method: UTF-8 text. `data` is NULL: the listener has ended and everything before was written, so
+  // that the request which opened it may have its result.
+  tidings_bytes method;
+  // Its parameters: JSON text; `data` is NULL if it has none.
+  tidings_bytes params;
+} tidings_notice;
 
 // Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
 // call Tidings.
@@ -594,6 +643,102 @@ tidings_result tidings_result_name(tidings_result result,
 // Whether the same call may succeed later: sets 1 or 0.
 tidings_result tidings_result_retryable(tidings_result result, int32_t *retryable);
 
+// The profile of an MCP peer: its protocol version, such as `2025-11-25`, and the capabilities of the server and of the
+// client as JSON text. Free it with `tidings_profile_free`.
+tidings_result tidings_profile_new(const char *version,
+                                   size_t version_len,
+                                   const char *server,
+                                   size_t server_len,
+                                   const char *client,
+                                   size_t client_len,
+                                   tidings_profile **profile);
+
+// Whether peers of this version are told within acknowledged filters only (`tidings_peer_listen`, not
+// `tidings_peer_attend`): sets 1 or 0.
+tidings_result tidings_profile_listens(const tidings_profile *profile, int32_t *listens);
+
+// The part of a listener's filter that is honoured: both are JSON text.
+tidings_result tidings_profile_honoured(const tidings_profile *profile,
+                                        const char *filter,
+                                        size_t filter_len,
+                                        tidings_text **honoured);
+
+// Frees a profile. NULL is fine.
+tidings_result tidings_profile_free(tidings_profile *profile);
+
+// Tells everybody who asked for it that something has changed, each once; never waits. `kinds`: `tools`, `prompts`,
+// `resources`, `resource_templates`, `events`; and `resource`, which needs a `name`: the resource's URI. `audience`,
+// unless it is NULL: only connections of that principal. Those of other processes on the same store are told too, and
+// are not counted. `size` is the `sizeof` of the structure. The first use of the hub opens it, which blocks.
+tidings_result tidings_hub_notify(const tidings_hub *hub,
+                                  const tidings_bytes *kinds,
+                                  size_t kinds_count,
+                                  const char *name,
+                                  size_t name_len,
+                                  const char *audience,
+                                  size_t audience_len,
+                                  tidings_fanout *fanout,
+                                  size_t size);
+
+// The connections that have failed since this was last asked, each once: one that did not take a notification, or not in
+// time, has lost its listeners and is told nothing more. Those of every outbox of the hub; at most the newest 4,096 are
+// kept. Free the list with `tidings_failed_peers_free`.
+tidings_result tidings_hub_failed_peers(const tidings_hub *hub,
+                                        tidings_failed_peers **failed);
+
+// How many there are.
+tidings_result tidings_failed_peers_count(const tidings_failed_peers *failed, size_t *count);
+
+// The one at `index`, from 0. `size` is the `sizeof` of the structure.
+tidings_result tidings_failed_peers_get(const tidings_failed_peers *failed,
+                                        size_t index,
+                                        tidings_failed_peer *peer,
+                                        size_t size);
+
+// Frees a list of failed connections. NULL is fine.
+tidings_result tidings_failed_peers_free(tidings_failed_peers *failed);
+
+// An outbox. Connections join it by `tidings_outbox_join`. Free it with `tidings_outbox_free`.
+tidings_result tidings_hub_outbox(const tidings_hub *hub, tidings_outbox **outbox);
+
+// The number of an outbox among those of its hub.
+tidings_result tidings_outbox_number(const tidings_outbox *outbox, uint32_t *number);
+
+// How many listeners an outbox has.
+tidings_result tidings_outbox_listeners(const tidings_outbox *outbox, size_t *count);
+
+// Waits until there is something to take, or a connection has failed; one wait at a time. `TIDINGS_CLOSED` when the hub
+// closes.
+tidings_result tidings_outbox_ready(const tidings_outbox *outbox,
+                                    const tidings_port *port,
+                                    uint64_t *token,
+                                    tidings_answer **answer);
+
+// What there is to write, about `most` notices at most, those of one listener together. Nothing more is handed out for a
+// connection before all that it was handed is written (`tidings_peer_written`); what is published meanwhile coalesces. The
+// list may be empty. Free it with `tidings_notices_free`.
+tidings_result tidings_outbox_take(const tidings_outbox *outbox,
+                                   uint32_t most,
+                                   tidings_notices **notices);
+
+// Ends every listener that has a filter, in order: what waits for it is handed out, then a notice without a method.
+tidings_result tidings_outbox_end_all(const tidings_outbox *outbox);
+
+// Frees an outbox's handle. Connections that joined it stay until they are closed. NULL is fine.
+tidings_result tidings_outbox_free(tidings_outbox *outbox);
+
+// How many notices there are.
+tidings_result tidings_notices_count(const tidings_notices *notices, size_t *count);
+
+// The notice at `index`, from 0. `size` is the `sizeof` of the structure.
+tidings_result tidings_notices_get(const tidings_notices *notices,
+                                   size_t index,
+                                   tidings_notice *notice,
+                                   size_t size);
+
+// Frees a list of notices. NULL is fine.
+tidings_result tidings_notices_free(tidings_notices *notices);
+
 // Options, none of them set. Free them with `tidings_options_free`; a hub that was made with them keeps a copy.
 tidings_result tidings_options_new(tidings_options **options);
 
@@ -664,6 +809,82 @@ tidings_result tidings_hub_close(const tidings_hub *hub,
 // Frees a hub's handle. The hub stays open as long as something that was made of it has a handle; close it before, where
 // all that was appended is to be kept. NULL is fine.
 tidings_result tidings_hub_free(tidings_hub *hub);
+
+// A connection to write to. `principal`, unless it is NULL, is whose it is: for publishes with an audience. `deadline_ms`
+// is how long the program may take for what it was handed, 0 as the library has it by default; a connection that takes
+// longer has failed. Free it with `tidings_peer_free`.
+tidings_result tidings_outbox_join(const tidings_outbox *outbox,
+                                   const char *principal,
+                                   size_t principal_len,
+                                   uint64_t deadline_ms,
+                                   tidings_peer **peer);
+
+// The number of a connection, by which notices name it. It is never used again.
+tidings_result tidings_peer_number(const tidings_peer *peer, uint64_t *number);
+
+// The one listener of a peer that sends no filters (MCP up to 2025-11-25): of every list that its profile offers, and of
+// what it subscribes to. What is published before `tidings_listener_open` is kept for then. Free it with
+// `tidings_listener_free`.
+tidings_result tidings_peer_attend(const tidings_peer *peer,
+                                   const tidings_profile *profile,
+                                   tidings_listener **listener);
+
+// A listener with a filter (JSON text), of which what the profile allows counts. `request_id` is that of the request which
+// asked for it, as its JSON text. Its acknowledgement is its first notice; what is published before that is written is kept
+// for then. Free it with `tidings_listener_free`.
+tidings_result tidings_peer_listen(const tidings_peer *peer,
+                                   const tidings_profile *profile,
+                                   const char *request_id,
+                                   size_t request_id_len,
+                                   const char *filter,
+                                   size_t filter_len,
+                                   tidings_listener **listener);
+
+// Whether the peer can be told anything at the moment: 1 or 0. One that cannot counts as skipped.
+tidings_result tidings_peer_set_reachable(const tidings_peer *peer, int32_t reachable);
+
+// So many of the notifications that were handed out for a connection are written: sets 1; or 0: too late, it has failed or
+// is closed. A notice without a method is none to be counted.
+tidings_result tidings_peer_written(const tidings_peer *peer,
+                                    uint32_t notifications,
+                                    int32_t *in_time);
+
+// A connection did not take a notification: its listeners end, and `tidings_hub_failed_peers` names it. Sets how many
+// listeners went; 0 if it had failed before.
+tidings_result tidings_peer_broke(const tidings_peer *peer,
+                                  size_t *listeners);
+
+// Lets go of a connection: it is told nothing more. Sets how many listeners went with it; 0 if it was closed before.
+tidings_result tidings_peer_close(const tidings_peer *peer,
+                                  size_t *listeners);
+
+// Frees a connection's handle, and closes the connection. NULL is fine.
+tidings_result tidings_peer_free(tidings_peer *peer);
+
+// The number of a listener, by which notices name it. It is never used again.
+tidings_result tidings_listener_number(const tidings_listener *listener, uint64_t *number);
+
+// A peer without filters is ready to be told: `notifications/initialized` has come.
+tidings_result tidings_listener_open(const tidings_listener *listener);
+
+// Such a peer asks to be told of one thing, a resource by its URI, and of what lies below it.
+tidings_result tidings_listener_subscribe(const tidings_listener *listener,
+                                          const char *name,
+                                          size_t name_len);
+
+// And no longer.
+tidings_result tidings_listener_unsubscribe(const tidings_listener *listener,
+                                            const char *name,
+                                            size_t name_len);
+
+// Ends a listener in order: what waits for it is handed out, then a notice without a method.
+tidings_result tidings_listener_end(const tidings_listener *listener);
+
+// The listener was cancelled: nothing more is written for it. Sets 1; or 0: it had ended.
+tidings_result tidings_listener_cancel(const tidings_listener *listener, int32_t *ended);
+
+// Frees a listener's handle; the listener stays until it ends, or its connection is closed. NULL is fine.
+tidings_result tidings_listener_free(tidings_listener *listener);
 
 // A port with a descriptor that is readable when there is something to drain: for poll, epoll, kqueue.
 tidings_result tidings_port_new(tidings_port **port);

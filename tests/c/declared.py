@@ -39,6 +39,16 @@ def functions() -> list[Function]:
     return found
 
 
+def structures() -> set[str]:
+    """The structures that the library reads or fills."""
+    return set(re.findall(r"^\} (tidings_\w+);", HEADER.read_text(), flags=re.MULTILINE))
+
+
+def handles() -> set[str]:
+    """The types of handles."""
+    return set(re.findall(r"^typedef struct (tidings_\w+) tidings_\w+;", HEADER.read_text(), flags=re.MULTILINE))
+
+
 def need(tool: str, package: str) -> None:
     """Skips, by name, what a tool is missing for; in CI that is a failure."""
     if shutil.which(tool) is None:

@@ -18,7 +18,7 @@ import pytest
 import standardwebhooks
 from c.declared import EXAMPLES, WARNINGS, need
 
-NAMES = ["resume", "webhook", "poll"]
+NAMES = ["resume", "webhook", "poll", "fanout"]
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 RESUMED = """a reader:
 0 {"step":0}
@@ -31,6 +31,19 @@ another, from its cursor:
 6 {"step":6}
 the end
 """
+TAGGED = '"_meta":{"io.modelcontextprotocol/subscriptionId":"sub-1"}'
+NOTES = '"resourceSubscriptions":["file:///notes/today"]'
+METHOD = '{"jsonrpc":"2.0","method":"notifications/'
+TOLD = [
+    # Each once, whatever was published in between, and each in its own protocol's words.
+    f'client 0: {METHOD}tools/list_changed"}}',
+    f'client 0: {METHOD}resources/updated","params":{{"uri":"file:///notes/today"}}}}',
+    f'client 1: {METHOD}subscriptions/acknowledged","params":{{{TAGGED},"notifications":{{{NOTES}}}}}}}',
+    f'client 1: {METHOD}resources/updated","params":{{{TAGGED},"uri":"file:///notes/today"}}}}',
+    "client 1: its listener has ended",
+    "client 2: does not read, 1 listener less",
+    "failed: 1",
+]
 
 
 def flags_of(prefix: Path) -> list[str]:
@@ -49,7 +62,7 @@ def built(
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if request.param == "sanitized" else []
     for name in NAMES:
         source = str(EXAMPLES / f"{name}.c")
-        # `-D_POSIX_C_SOURCE`: poll() is POSIX's, not C11's.
+        # `-D_POSIX_C_SOURCE`: poll() and sockets are POSIX's, not C11's.
         command = [compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", *WARNINGS, *sanitize, source]
         linked = [*command, "-o", str(out / name), *flags_of(prefix), f"-Wl,-rpath,{prefix / 'lib'}"]
         done = subprocess.run(linked, check=False, capture_output=True, text=True)
@@ -70,6 +83,13 @@ def test_append_and_resume(built: Path, tmp_path: Path) -> None:
 def test_two_tails_in_one_event_loop(built: Path, tmp_path: Path) -> None:
     said = run(built / "poll", f"sqlite:{tmp_path}/tidings.db").splitlines()
     assert {"tail 0 has 4 of 4", "tail 1 has 4 of 4"} <= set(said)
+
+
+def test_fan_out_in_an_epoll_loop(built: Path, tmp_path: Path) -> None:
+    said = run(built / "fanout", f"sqlite:{tmp_path}/tidings.db").splitlines()
+    counts = [line for line in said if ": told " in line]
+    assert counts == ["tools: told 2, skipped 1, failed 0"] * 3 + ["resource: told 2, skipped 1, failed 0"]
+    assert sorted(line for line in said if line not in counts) == sorted(TOLD)
 
 
 @pytest.fixture
@@ -116,6 +136,8 @@ def test_no_memory_is_lost_or_misused(built: Path, tmp_path: Path) -> None:
         pytest.skip("valgrind runs the plain build, and the sanitizers have run the other")
     checked = ["valgrind", "--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite", "--leak-check=full"]
     assert run(*checked, built / "resume", f"sqlite:{tmp_path}/tidings.db") == RESUMED
+    said = run(*checked, built / "fanout", f"sqlite:{tmp_path}/fanout.db").splitlines()
+    assert set(TOLD) <= set(said)
 
 
 def test_the_readme_s_example(compiler: str, prefix: Path, tmp_path: Path) -> None:

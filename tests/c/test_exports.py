@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from c.declared import Function, functions
+from c.declared import Function, functions, handles
 
 OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 14
 EXPORTS = [function for function in functions() if function.result == "tidings_result"]
+
+HANDLES = handles()
 
 ROOM = ctypes.create_string_buffer(4096)
 
@@ -26,18 +28,17 @@ def ctype(kind: str) -> type:
         "int64_t": ctypes.c_int64,
         "uint64_t": ctypes.c_uint64,
         "size_t": ctypes.c_size_t,
+        "double": ctypes.c_double,
         "tidings_result": ctypes.c_int32,
     }[kind]
 
 
 def is_out(kind: str) -> bool:
-    return ("*" in kind and not kind.startswith("const ") and not kind.startswith("tidings_")) or kind.endswith("**")
+    return "*" in kind and not kind.startswith("const ") and not is_handle(kind)
 
 
 def is_handle(kind: str) -> bool:
-    pointed = kind.removeprefix("const ").removesuffix("*").strip()
-    named = ("bytes", "pair", "event", "gap", "outcome", "delivery")
-    return kind.count("*") == 1 and pointed.startswith("tidings_") and pointed.removeprefix("tidings_") not in named
+    return kind.count("*") == 1 and kind.removeprefix("const ").removesuffix("*").strip() in HANDLES
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +68,13 @@ def nothing(function: Function) -> list[object]:
 
 def somewhere(function: Function) -> list[object]:
     """Room for what is answered, and nothing else."""
-    address = ctypes.addressof(ROOM)
-    return [
-        address if is_out(kind) else (None if ctype(kind) is ctypes.c_void_p else 0) for kind, _ in function.parameters
-    ]
+    values = nothing(function)
+    for index, (kind, name) in enumerate(function.parameters):
+        if is_out(kind):
+            values[index] = ctypes.addressof(ROOM)
+        elif name == "size":
+            values[index] = 8
+    return values
 
 
 def message(lib: ctypes.CDLL) -> str:
@@ -122,20 +126,31 @@ def test_handles_that_are_none(lib: ctypes.CDLL, function: Function) -> None:
         assert call(lib, function, values) == INVALID_ARGUMENT, hex(handle or 0)
 
 
-WITH_LENGTHS = [function for function in EXPORTS if any(name.endswith("_len") for _, name in function.parameters)]
+def is_length(name: str) -> bool:
+    return name.endswith(("_len", "_count")) or name == "count"
+
+
+def lengths(function: Function) -> list[int]:
+    """Where the lengths and counts of what is given stand; the pointer that each belongs to stands before it."""
+    given = [is_length(name) and "*" not in kind for kind, name in function.parameters]
+    return [index for index, length in enumerate(given) if length]
+
+
+WITH_LENGTHS = [function for function in EXPORTS if lengths(function)]
 
 
 @pytest.mark.parametrize("function", WITH_LENGTHS, ids=lambda function: function.name)
 @pytest.mark.parametrize("length", [1 << 31, (1 << 63) - 1, (1 << 64) - 1])
 def test_lengths_that_cannot_be(lib: ctypes.CDLL, function: Function, length: int) -> None:
     # The pointers are good for one byte: a call that looked at more would read what is not there.
-    byte = ctypes.create_string_buffer(1)
-    for index, (_, name) in enumerate(function.parameters):
-        if name.endswith("_len"):
-            values = somewhere(function)
-            values[index] = length
-            values[index - 1] = ctypes.addressof(byte)
-            assert call(lib, function, values) == INVALID_ARGUMENT, name
+    byte = ctypes.c_uint64()
+    for index in lengths(function):
+        values = somewhere(function)
+        values[index] = length
+        values[index - 1] = ctypes.addressof(byte)
+        assert call(lib, function, values) == INVALID_ARGUMENT
+        name = function.parameters[index - 1][1]
+        assert message(lib).startswith(f"{name}: must be shorter"), name
 
 
 def test_text_that_is_not_utf_8(lib: ctypes.CDLL) -> None:

@@ -6,16 +6,33 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from c.declared import HEADER, WARNINGS, functions, need
+from c.declared import HEADER, WARNINGS, functions, handles, need, structures
 
-# The sizes and places of what the library fills, on machines of 64 bits: an ABI that programs were built for.
+# The sizes and places of what the library fills, on machines of 64 bits: an ABI that programs were built for. The build of
+# bindings/c asserts the same (src/layout.rs).
 LAYOUTS = {
     "tidings_bytes": (16, {"data": 0, "len": 8}),
     "tidings_pair": (32, {"name": 0, "name_len": 8, "value": 16, "value_len": 24}),
     "tidings_event": (64, {"seq": 0, "time_ms": 8, "kind": 16, "payload": 32, "identity": 48}),
     "tidings_gap": (32, {"reason": 0, "has_earliest": 4, "has_head": 8, "earliest_seq": 16, "head_seq": 24}),
     "tidings_outcome": (12, {"outcome": 0, "ours": 4, "committed": 8}),
-    "tidings_delivery": (136, {"id": 0, "event_id": 16, "call_id": 32, "principal": 48, "state": 96, "attempts": 128}),
+    "tidings_delivery": (
+        136,
+        {
+            "id": 0,
+            "event_id": 16,
+            "call_id": 32,
+            "principal": 48,
+            "trigger": 64,
+            "route": 80,
+            "state": 96,
+            "last_error": 112,
+            "attempts": 128,
+        },
+    ),
+    "tidings_fanout": (24, {"told": 0, "skipped": 8, "failed": 16}),
+    "tidings_notice": (48, {"peer": 0, "listener": 8, "method": 16, "params": 32}),
+    "tidings_failed_peer": (16, {"peer": 0, "outbox": 8}),
 }
 
 
@@ -55,15 +72,15 @@ def test_the_library_exports_what_the_header_declares_and_nothing_else(library: 
     assert exported == {function.name for function in functions()}
 
 
-def test_every_handle_has_its_free() -> None:
-    declared = {function.name for function in functions()}
+def test_every_structure_s_layout_is_known() -> None:
+    assert set(LAYOUTS) == structures()
+
+
+def test_every_handle_can_be_made_and_has_its_free() -> None:
     made = {kind.split()[0] for function in functions() for kind, _ in function.parameters if kind.endswith("**")}
-    assert made == {
-        *("tidings_answer", "tidings_batch", "tidings_begin", "tidings_call", "tidings_deliveries", "tidings_hub"),
-        *("tidings_options", "tidings_port", "tidings_stream", "tidings_tail", "tidings_text", "tidings_webhook"),
-        *("tidings_writer", "const"),  # tidings_result_name and tidings_text_get give a `const char *`
-    }
-    assert {f"{handle}_free" for handle in made - {"const"}} <= declared
+    made.discard("const")  # tidings_result_name and tidings_text_get give a `const char *`
+    assert made == handles()
+    assert {f"{handle}_free" for handle in made} <= {function.name for function in functions()}
 
 
 def test_the_soname_holds_the_major_version(library: Path) -> None:

@@ -136,15 +136,15 @@ pub unsafe extern "C" fn tidings_begin_set_text(
     value_len: usize,
 ) -> tidings_result {
     entry("tidings_begin_set_text", || {
+        // SAFETY: the header's conventions.
+        let value = unsafe { memory::bytes("value", value.cast(), value_len) }?;
         let begin = BEGINS.get("begin", begin)?;
         let mut draft = begin.lock().unwrap_or_else(PoisonError::into_inner);
         if field == TIDINGS_BEGIN_CONFIG {
-            // SAFETY: the header's conventions.
-            draft.config = Some(unsafe { memory::bytes("value", value.cast(), value_len) }?.to_vec());
+            draft.config = Some(value.to_vec());
             return Ok(());
         }
-        // SAFETY: the header's conventions.
-        let value = unsafe { memory::text("value", value, value_len) }?.to_owned();
+        let value = memory::utf8("value", value)?.to_owned();
         match field {
             TIDINGS_BEGIN_ROUTE_TYPE => draft.route_types.push(value),
             TIDINGS_BEGIN_PRINCIPAL => draft.principal = Some(value),

@@ -190,11 +190,7 @@ pub unsafe extern "C" fn tidings_hub_purge(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_hub_set_paused(hub: *const tidings_hub, paused: i32) -> tidings_result {
     entry("tidings_hub_set_paused", || {
-        let paused = match paused {
-            0 => false,
-            1 => true,
-            _ => return Err(Error::argument("paused", "must be 1 or 0")),
-        };
+        let paused = memory::flag("paused", paused)?;
         HUBS.get("hub", hub)?.set_paused(paused)
     })
 }

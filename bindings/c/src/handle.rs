@@ -14,11 +14,11 @@ use crate::entry::Result;
 compile_error!("handles need pointers of 64 bits");
 
 const INDEX_BITS: u32 = 32;
-const KIND_BITS: u32 = 4;
+const KIND_BITS: u32 = 6;
 
 /// The live objects of one kind.
 pub(crate) struct Table<T> {
-    /// Tells handles of different kinds apart; 1 to 15.
+    /// Tells handles of different kinds apart; 1 to 63.
     kind: usize,
     slots: RwLock<Slots<T>>,
 }
@@ -36,7 +36,7 @@ struct Slot<T> {
 
 impl<T> Table<T> {
     pub(crate) const fn new(kind: usize) -> Self {
-        assert!(kind > 0 && kind < 1 << KIND_BITS, "a kind is a number from 1 to 15");
+        assert!(kind > 0 && kind < 1 << KIND_BITS, "a kind is a number from 1 to 63");
         Self { kind, slots: RwLock::new(Slots { slots: Vec::new(), free: Vec::new() }) }
     }
 

@@ -103,15 +103,15 @@ pub unsafe extern "C" fn tidings_options_set_text(
     value_len: usize,
 ) -> tidings_result {
     entry("tidings_options_set_text", || {
+        // SAFETY: the header's conventions.
+        let value = unsafe { memory::bytes("value", value.cast(), value_len) }?;
         let options = OPTIONS.get("options", options)?;
         let mut settings = options.lock().unwrap_or_else(PoisonError::into_inner);
         if option == TIDINGS_OPTION_SECRET_KEY {
-            // SAFETY: the header's conventions.
-            settings.secret_key = Some(unsafe { memory::bytes("value", value.cast(), value_len) }?.to_vec());
+            settings.secret_key = Some(value.to_vec());
             return Ok(());
         }
-        // SAFETY: the header's conventions.
-        let value = unsafe { memory::text("value", value, value_len) }?.to_owned();
+        let value = memory::utf8("value", value)?.to_owned();
         match option {
             TIDINGS_OPTION_ALLOW_NETWORK => settings.allow_networks.push(value),
             TIDINGS_OPTION_ALLOW_HOST => settings.allow_hosts.push(value),

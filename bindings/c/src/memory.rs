@@ -40,6 +40,10 @@ impl tidings_bytes {
         Self { data: bytes.as_ptr(), len: bytes.len() }
     }
 
+    pub(crate) fn of_optional(text: Option<&str>) -> Self {
+        text.map_or(Self::NONE, |text| Self::of(text.as_bytes()))
+    }
+
     pub(crate) const NONE: Self = Self { data: std::ptr::null(), len: 0 };
 }
 
@@ -62,7 +66,11 @@ pub(crate) unsafe fn bytes<'a>(name: &str, data: *const u8, len: usize) -> Resul
 /// As [`bytes`].
 pub(crate) unsafe fn text<'a>(name: &str, data: *const c_char, len: usize) -> Result<&'a str> {
     // SAFETY: the caller's promise.
-    let bytes = unsafe { bytes(name, data.cast(), len) }?;
+    utf8(name, unsafe { bytes(name, data.cast(), len) }?)
+}
+
+/// Bytes as the text that they have to be.
+pub(crate) fn utf8<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|error| {
         Error::argument(name, format!("must be UTF-8 text, and is not at byte {}", error.valid_up_to()))
     })
@@ -89,6 +97,27 @@ pub(crate) unsafe fn several<'a>(name: &str, list: *const tidings_bytes, count: 
     let list = unsafe { array(name, list, count) }?;
     // SAFETY: the caller's promise.
     list.iter().map(|one| unsafe { bytes(name, one.data, one.len) }).collect()
+}
+
+/// The caller's texts, several.
+///
+/// # Safety
+/// As [`several`].
+pub(crate) unsafe fn texts(name: &str, list: *const tidings_bytes, count: usize) -> Result<Vec<String>> {
+    // SAFETY: the caller's promise.
+    let list = unsafe { several(name, list, count) }?;
+    let text =
+        |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Error::argument(name, "must be UTF-8 texts"));
+    list.into_iter().map(text).collect()
+}
+
+/// What C calls a truth value.
+pub(crate) fn flag(name: &str, value: i32) -> Result<bool> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Error::argument(name, "must be 1 or 0")),
+    }
 }
 
 /// The caller's names and values.
@@ -156,17 +185,23 @@ impl<T> Out<T> {
     }
 }
 
-/// Writes as much of a structure as the caller's version of it has.
-///
-/// # Safety
-/// `place` points to `size` bytes that nobody else touches during the call.
-pub(crate) unsafe fn write_sized<T: Copy>(name: &str, place: *mut T, size: usize, value: T) -> Result<()> {
+/// Whether a structure can be written there: asked first, where the call does something.
+pub(crate) fn check_sized<T>(name: &str, place: *mut T, size: usize) -> Result<()> {
     if place.is_null() {
         return Err(Error::argument(name, "must not be NULL"));
     }
     if size == 0 || size > MAX_LEN {
         return Err(Error::argument("size", "must be the structure's sizeof"));
     }
+    Ok(())
+}
+
+/// Writes as much of a structure as the caller's version of it has.
+///
+/// # Safety
+/// `place` points to `size` bytes that nobody else touches during the call.
+pub(crate) unsafe fn write_sized<T: Copy>(name: &str, place: *mut T, size: usize, value: T) -> Result<()> {
+    check_sized(name, place, size)?;
     let known = size.min(size_of::<T>());
     // SAFETY: `known` bytes are within both, as the caller promises for its own; what the caller's newer structure has
     // beyond ours is zeroed.

@@ -27,12 +27,8 @@ pub unsafe extern "C" fn tidings_webhook_new(
 ) -> tidings_result {
     entry("tidings_webhook_new", || {
         // SAFETY: the header's conventions.
-        let (out, secrets) = unsafe { (Out::new("webhook", webhook)?, memory::several("secrets", secrets, count)?) };
-        let texts = secrets.into_iter().map(|secret| {
-            let text = std::str::from_utf8(secret).map_err(|_| Error::argument("secrets", "must be UTF-8 texts"))?;
-            Ok(text.to_owned())
-        });
-        out.set(WEBHOOKS.insert(Webhook::new(&texts.collect::<Result<Vec<_>, Error>>()?)?));
+        let (out, secrets) = unsafe { (Out::new("webhook", webhook)?, memory::texts("secrets", secrets, count)?) };
+        out.set(WEBHOOKS.insert(Webhook::new(&secrets)?));
         Ok(())
     })
 }
