@@ -1,0 +1,43 @@
+// Package tidingsmcp brings Tidings to servers of the official Go SDK (github.com/modelcontextprotocol/go-sdk).
+//
+//	hub, err := tidings.Open(ctx, "sqlite:tidings.db")
+//	tidingsmcp.Attach(server, hub, tidingsmcp.Options{Routes: []string{"webhook"}})
+//	store := tidingsmcp.NewEventStore(hub)
+//	handler := mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{EventStore: store})
+//	http.ListenAndServe(address, tidingsmcp.Handler(handler, store))
+//
+// [NewEventStore] makes streams durable: a client that was cut off resumes exactly. [Attach] watches the tool calls whose
+// requests bring a notificationConfig (SEP-992), and tells their outcomes where it says. [Handler] (for Streamable HTTP) and
+// [Transport] (for stdio and others) stand between the wire and the SDK, which would drop what it does not know; Handler also resumes
+// streams of sessions that this process does not hold, such as those of the process before it.
+//
+// It is a module of its own, so that the binding itself depends on no SDK.
+package tidingsmcp
+
+import "encoding/json"
+
+// Names that go over the wire.
+const (
+	// configKey is the member of the params of tools/call (SEP-992), and of the capabilities.
+	configKey = "notificationConfig"
+	// extension is the capability under the key that the protocol keeps for extensions. The same key in a request's _meta may
+	// hold the config, for clients whose SDK knows no other place.
+	extension = "io.tidings/notification-config"
+	// requestKey is between Handler or Transport and the middleware only: what comes in under it is taken away.
+	requestKey = "io.tidings/request"
+
+	acknowledgedMeta = "io.tidings/acknowledged"
+	undeliveredMeta  = "io.tidings/undelivered"
+	cancelMethod     = "io.tidings/calls/cancel"
+	toolsCall        = "tools/call"
+	versionMeta      = "io.modelcontextprotocol/protocolVersion"
+)
+
+// mustJSON is for values of our own that always have a text.
+func mustJSON(value any) json.RawMessage {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

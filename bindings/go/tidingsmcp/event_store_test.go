@@ -1,0 +1,324 @@
+package tidingsmcp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	tidings "github.com/tidings-mcp/tidings/bindings/go"
+	"github.com/tidings-mcp/tidings/bindings/go/tidingsmcp"
+)
+
+func callSteps(id, arguments string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"steps","arguments":%s,"_meta":{"progressToken":"p"}}}`,
+		id, arguments)
+}
+
+func TestEveryCutResumesExactly(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t)), tidingsmcp.Options{})
+	client, _ := connect(t, ctx, listen(t, server.handler()))
+	all := client.post(callSteps("7", `{"count":5}`)).rest()
+	if len(all) != 6 || all[5].method() != "" || !strings.Contains(all[5].data, `"id":7`) {
+		t.Fatalf("%+v", all)
+	}
+	// Also before the first event: the priming event has an id and no data.
+	prime := strings.TrimSuffix(all[0].id, "_1") + "_0"
+	for at, id := range append([]string{prime}, ids(all)...) {
+		answer := client.resume(id)
+		if rest := answer.rest(); answer.status != http.StatusOK || fmt.Sprint(rest) != fmt.Sprint(all[at:]) {
+			t.Errorf("after %s: %d %+v", id, answer.status, rest)
+		}
+	}
+	if failures := server.store.Failures(); failures != 0 {
+		t.Errorf("%d messages were not kept", failures)
+	}
+}
+
+func ids(events []event) (found []string) {
+	for _, event := range events {
+		found = append(found, event.id)
+	}
+	return found
+}
+
+// cutting is an HTTP client whose connections are cut on demand.
+type cutting struct {
+	mu   sync.Mutex
+	open []io.Closer
+	// resumed are the Last-Event-IDs of the requests.
+	resumed []string
+}
+
+func (c *cutting) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := request.Header.Get("Last-Event-ID"); id != "" {
+		c.resumed = append(c.resumed, id)
+	}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		c.open = append(c.open, response.Body)
+	}
+	return response, nil
+}
+
+func (c *cutting) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, body := range c.open {
+		body.Close()
+	}
+	c.open = nil
+}
+
+// The SDK's own client, whose connection is cut while the tool runs, gets every message once and in order.
+func TestTheSDKsClientIsCutAndResumes(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t)), tidingsmcp.Options{})
+	transport := &cutting{}
+	steps := make(chan float64, 16)
+	client := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, request *mcp.ProgressNotificationClientRequest) {
+			steps <- request.Params.Progress
+		},
+	})
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: listen(t, server.handler()), HTTPClient: &http.Client{Transport: transport},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	done := make(chan error, 1)
+	go func() {
+		params := &mcp.CallToolParams{Name: "steps", Arguments: map[string]any{"count": 6, "hold": 4}}
+		params.SetProgressToken("p")
+		result, err := session.CallTool(ctx, params)
+		if err == nil && result.IsError {
+			err = fmt.Errorf("%+v", result)
+		}
+		done <- err
+	}()
+	seen := []float64{<-steps, <-steps, <-steps}
+	<-server.reached
+	transport.cut()
+	server.goOn <- struct{}{}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	seen = append(seen, <-steps, <-steps, <-steps)
+	if !reflect.DeepEqual(seen, []float64{1, 2, 3, 4, 5, 6}) || len(steps) != 0 {
+		t.Errorf("%v", seen)
+	}
+	transport.mu.Lock()
+	defer transport.mu.Unlock()
+	if len(transport.resumed) == 0 {
+		t.Error("the client did not resume")
+	}
+}
+
+func collect(store mcp.EventStore, ctx context.Context, session, stream string, index int) (found []string, err error) {
+	for data, err := range store.After(ctx, session, stream, index) {
+		if err != nil {
+			return found, err
+		}
+		found = append(found, string(data))
+	}
+	return found, nil
+}
+
+// The SDK's own store and ours say the same, wherever theirs has something to say.
+func TestTheContractOfTheSDKsOwnStore(t *testing.T) {
+	ctx := background(t)
+	theirs, ours := mcp.NewMemoryEventStore(nil), tidingsmcp.NewEventStore(open(t, "memory:"))
+	for _, store := range []mcp.EventStore{theirs, ours} {
+		for _, stream := range []string{"", "A", "B"} {
+			if err := store.Open(ctx, "s", stream); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := store.Append(ctx, "s", "A", nil); err != nil {
+			t.Fatal(err)
+		}
+		for at := range 600 {
+			for _, stream := range []string{"", "A"} {
+				if err := store.Append(ctx, "s", stream, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"at":%d}}`, at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, stream := range []string{"", "A", "B"} {
+		for _, index := range []int{-1, 0, 1, 255, 256, 257, 598} {
+			if stream == "B" && index >= 0 {
+				continue // beyond all: theirs has no opinion, ours says that it cannot know
+			}
+			want, err := collect(theirs, ctx, "s", stream, index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := collect(ours, ctx, "s", stream, index)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%q after %d: %d of %d, %v", stream, index, len(got), len(want), err)
+			}
+		}
+	}
+	if _, err := collect(ours, ctx, "another", "A", 3); !errors.Is(err, mcp.ErrEventsPurged) {
+		t.Errorf("of another session: %v", err)
+	}
+	if _, err := collect(ours, ctx, "s", "A", 601); !errors.Is(err, mcp.ErrEventsPurged) {
+		t.Errorf("beyond all: %v", err)
+	}
+	if err := ours.SessionClosed(ctx, "s"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatRetentionTookIsPurged(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t), tidings.WithRetention(tidings.Retention{Events: 2})), tidingsmcp.Options{})
+	client, _ := connect(t, ctx, listen(t, server.handler()))
+	all := client.post(callSteps("1", `{"count":20}`)).rest()
+	streamID, _, _ := strings.Cut(all[0].id, "_")
+	// Retention works beside the appends, and nobody is told when it has: asked until it has.
+	for {
+		_, err := collect(server.store, ctx, client.session, streamID, 1)
+		if errors.Is(err, mcp.ErrEventsPurged) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if answer := client.resume(all[0].id); answer.status != http.StatusBadRequest || !strings.Contains(answer.text(), "replay") {
+		t.Errorf("%d", answer.status)
+	}
+	if rest := client.resume(all[len(all)-2].id).rest(); fmt.Sprint(rest) != fmt.Sprint(all[len(all)-1:]) {
+		t.Errorf("what is there is replayed: %+v", rest)
+	}
+}
+
+// A store that fails breaks no request; what it does not have is never replayed with a hole.
+func TestAStoreThatFailsBreaksNothing(t *testing.T) {
+	ctx := background(t)
+	hub := open(t, "memory:")
+	server := serve(t, hub, tidingsmcp.Options{})
+	client, _ := connect(t, ctx, listen(t, server.handler()))
+	call := client.post(callSteps("1", `{"count":4,"hold":3}`))
+	before := call.take(2)
+	<-server.reached
+	if err := hub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.goOn <- struct{}{}
+	if after := call.rest(); len(after) != 3 || after[2].method() != "" {
+		t.Errorf("%+v", after)
+	}
+	if server.store.Failures() == 0 {
+		t.Error("nothing was counted")
+	}
+	if answer := client.resume(before[0].id); answer.status != http.StatusBadRequest {
+		t.Errorf("%d %s", answer.status, answer.text())
+	}
+	if rest := client.post(callSteps("2", `{"count":1}`)).rest(); len(rest) != 2 {
+		t.Errorf("the next request: %+v", rest)
+	}
+}
+
+func TestARestartIsSurvived(t *testing.T) {
+	ctx := background(t)
+	where := file(t)
+	first := start(t, where)
+	client, _ := connect(t, ctx, first.url+"/mcp")
+	all := client.post(callSteps(`"x"`, `{"count":3}`)).rest()
+	// It is committed once somebody could resume it.
+	if rest := client.resume(all[0].id).rest(); len(rest) != 3 {
+		t.Fatalf("%+v", rest)
+	}
+	first.kill()
+	second := start(t, where)
+	client.url = second.url + "/mcp"
+	for at, id := range ids(all) {
+		answer := client.resume(id)
+		if rest := answer.rest(); answer.status != http.StatusOK || fmt.Sprint(rest) != fmt.Sprint(all[at+1:]) {
+			t.Errorf("after %s: %d %+v", id, answer.status, rest)
+		}
+	}
+	if answer := client.post(callSteps("2", `{"count":1}`)); answer.status != http.StatusNotFound {
+		t.Errorf("a request of the session that is gone: %d", answer.status)
+	}
+	client.session = "another"
+	if answer := client.resume(all[0].id); answer.status != http.StatusNotFound {
+		t.Errorf("of a session that is not: %d", answer.status)
+	}
+}
+
+func TestAnotherProcessFollowsLive(t *testing.T) {
+	ctx := background(t)
+	where := file(t)
+	one, two := start(t, where), start(t, where)
+	client, _ := connect(t, ctx, one.url+"/mcp")
+	call := client.post(callSteps("1", `{"count":5,"hold":4}`))
+	seen := call.take(1)
+	one.ask(t, "/reached")
+	call.cut()
+	client.url = two.url + "/mcp"
+	elsewhere := client.resume(seen[0].id)
+	if elsewhere.status != http.StatusOK {
+		t.Fatalf("%d %s", elsewhere.status, elsewhere.text())
+	}
+	missed := elsewhere.take(2)
+	one.ask(t, "/go")
+	live := elsewhere.rest()
+	client.url = one.url + "/mcp"
+	if all := client.resume(seen[0].id).rest(); fmt.Sprint(all) != fmt.Sprint(append(missed, live...)) || len(all) != 5 {
+		t.Errorf("%+v, %+v, %+v", missed, live, all)
+	}
+}
+
+func TestASessionIsServedToItsOwnerOnly(t *testing.T) {
+	ctx := background(t)
+	where := file(t)
+	here := serve(t, open(t, where), tidingsmcp.Options{})
+	there := serve(t, open(t, where), tidingsmcp.Options{})
+	client := &wire{t: t, ctx: ctx, url: listen(t, withToken(here.handler())), header: http.Header{"Authorization": {"Bearer ann"}}}
+	initialized := client.post(initialize)
+	client.session = initialized.response.Header.Get("Mcp-Session-Id")
+	initialized.rest()
+	all := client.post(callSteps("1", `{"count":2}`)).rest()
+	if rest := client.resume(all[0].id).rest(); len(rest) != 2 {
+		t.Fatalf("%+v", rest)
+	}
+	client.url = listen(t, withToken(there.handler()))
+	for name, status := range map[string]int{"Bearer ann": http.StatusOK, "Bearer bob": http.StatusNotFound, "": http.StatusNotFound} {
+		client.header = http.Header{}
+		if name != "" {
+			client.header.Set("Authorization", name)
+		}
+		if answer := client.resume(all[0].id); answer.status != status {
+			t.Errorf("%q: %d", name, answer.status)
+		}
+	}
+	// A session that its client has ended is nobody's.
+	if err := here.store.SessionClosed(ctx, client.session); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.hub.Flush(ctx, tidings.Process); err != nil {
+		t.Fatal(err)
+	}
+	client.header = http.Header{"Authorization": {"Bearer ann"}}
+	if answer := client.resume(all[0].id); answer.status != http.StatusNotFound {
+		t.Errorf("after its end: %d", answer.status)
+	}
+}
