@@ -215,12 +215,25 @@ export interface NativeHostDelivery {
     readonly route: string;
     readonly routeType: string;
     readonly endpoint?: string;
+    readonly signal?: string;
     readonly attempt: number;
     readonly body: Uint8Array;
   };
   frame(): Uint8Array;
   confirm(): boolean;
   refuse(why: string): boolean;
+}
+export interface NativeDoorbell {
+  ring(signal: string): "rung" | "unreachable" | "not_ready" | "refused" | "failed";
+}
+export interface NativeProgress {
+  report(
+    progress: number,
+    total: number | undefined,
+    message: string | undefined,
+    nowMs: number,
+  ): { readonly params?: string; readonly why?: string };
+  end(): void;
 }
 export interface NativeWebhook {
   verify(body: Uint8Array, headers: [string, string][], nowSeconds: number, toleranceSeconds: number): void;
@@ -247,8 +260,11 @@ export interface Native {
   takeLog(): { records: { level: "warning" | "error"; target: string; message: string }[]; dropped: number };
   challengeAnswer(body: Uint8Array): string | null;
   receiverDocument(paths: string[]): string;
+  doorbellOfStdio(asRoot: boolean): NativeDoorbell | string;
+  logPasses(perRequest: boolean, asked: string | undefined, level: string): boolean;
   Hub: new (url: string, settings: object) => NativeHub;
   Profile: new (version: string, server: string, client: string) => NativeProfile;
+  Progress: new (token: string | undefined, minIntervalMs: number) => NativeProgress;
   Webhook: new (secrets: string[]) => NativeWebhook;
 }
 

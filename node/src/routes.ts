@@ -22,6 +22,8 @@ export class HostDelivery {
   readonly routeType: string;
   /** What the client named, if it did. */
   readonly endpoint: string | undefined;
+  /** The signal to ring with, for a route of type `signal`. */
+  readonly signal: string | undefined;
   /** Attempts begun, this one included. */
   readonly attempt: number;
   /** The JSON text that a webhook would carry. */
@@ -29,7 +31,7 @@ export class HostDelivery {
 
   /** @internal */
   constructor(delivery: NativeHostDelivery) {
-    const { id, eventId, callId, principal, trigger, route, routeType, endpoint, attempt, body } = delivery.facts();
+    const { id, eventId, callId, principal, trigger, route, routeType, endpoint, signal, attempt, body } = delivery.facts();
     this.#native = delivery;
     this.id = id;
     this.eventId = eventId;
@@ -39,6 +41,7 @@ export class HostDelivery {
     this.route = route;
     this.routeType = routeType;
     this.endpoint = endpoint;
+    this.signal = signal;
     this.attempt = attempt;
     this.body = Buffer.from(body).toString("utf8");
   }
@@ -58,8 +61,15 @@ export type DeliveryHandler = (delivery: HostDelivery) => void | boolean | Promi
  * @internal
  */
 export const UNREACHABLE = Symbol("unreachable");
-type Answer = void | boolean | typeof UNREACHABLE;
-type AnyHandler = (delivery: HostDelivery) => Answer | Promise<Answer>;
+/**
+ * And where its peer does not wait for it.
+ *
+ * @internal
+ */
+export const NOT_READY = Symbol("not ready");
+/** @internal */
+export type PlaceAnswer = void | boolean | typeof UNREACHABLE | typeof NOT_READY;
+type AnyHandler = (delivery: HostDelivery) => PlaceAnswer | Promise<PlaceAnswer>;
 
 export interface RouteOptions {
   /** Deliveries in the handler's hands or queued for it. */
@@ -103,6 +113,7 @@ async function hand(delivery: NativeHostDelivery, handler: AnyHandler): Promise<
     const taken = await handler(new HostDelivery(delivery));
     if (taken === false) delivery.refuse("refused");
     else if (taken === UNREACHABLE) delivery.refuse("unreachable");
+    else if (taken === NOT_READY) delivery.refuse("not_ready");
     else delivery.confirm();
   } catch (error) {
     delivery.refuse("failed");

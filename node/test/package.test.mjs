@@ -41,7 +41,7 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
   assert.equal((await run(process.execPath, ["b.mjs"], { cwd: place })).stdout, "function true 0\n");
 
   const source =
-    'import { Hub, type Event, type Gap } from "tidings";\nimport { eventStore, TaskMessageQueue, TaskStore } from "tidings/mcp";\n' +
+    'import { Hub, type Event, type Gap } from "tidings";\nimport { durableTransport, eventStore, TaskMessageQueue, TaskStore } from "tidings/mcp";\n' +
     'import type * as tasks from "@modelcontextprotocol/sdk/experimental/tasks/interfaces.js";\n' +
     'import type { EventStore } from "@modelcontextprotocol/server";\n' +
     'import type { EventStore as EventStore1 } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";\n' +
@@ -52,6 +52,8 @@ test("the packed package works from CJS, ESM and strict TypeScript, with one cop
     "export const listener: Listener = new Receiver({ secrets: [], handler: async ({ id }) => id, seen: new StoredSeen(hub) }).listener;\n" +
     'export const config: client.Config = client.config([client.webhook("https://a.example", { triggers: ["completed"] })]);\n' +
     "export const store: tasks.TaskStore = new TaskStore(hub);\nexport const queue: tasks.TaskMessageQueue = new TaskMessageQueue(hub);\n" +
+    'import { type ServeStdioOptions, StdioServerTransport } from "@modelcontextprotocol/server/stdio";\n' +
+    "export const over: ServeStdioOptions = { transport: durableTransport(new StdioServerTransport(), hub) };\n" +
     "// @ts-expect-error a number is no URL\nnew Hub(5);\n";
   for (const kind of ["cts", "mts"]) await writeFile(join(place, `c.${kind}`), source);
   for (const name of ["@types", "@modelcontextprotocol", "undici-types", "zod", "zod-to-json-schema"]) {

@@ -14,10 +14,12 @@
 
 mod call;
 mod convert;
+mod doorbell;
 mod event;
 mod fanout;
 mod hub;
 mod log;
+mod notice;
 mod operate;
 mod outlet;
 mod port;

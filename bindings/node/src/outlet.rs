@@ -98,6 +98,8 @@ pub struct HostDeliveryFacts {
     pub route_type: String,
     /// What the client named, if it did.
     pub endpoint: Option<String>,
+    /// The signal to ring with, for a route of type `signal`.
+    pub signal: Option<String>,
     /// Attempts begun, this one included.
     pub attempt: u32,
     /// The JSON text that a webhook would carry.
@@ -119,6 +121,7 @@ impl HostDelivery {
             route: delivery.route.clone(),
             route_type: delivery.route_type.clone(),
             endpoint: delivery.endpoint.clone(),
+            signal: delivery.signal.clone(),
             attempt: delivery.attempt,
             body: delivery.body.clone().into(),
         }

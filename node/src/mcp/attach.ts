@@ -4,13 +4,16 @@ import { InvalidArgumentError } from "../errors";
 import { Hub } from "../hub";
 import { serveCallMethods } from "./call-methods";
 import { requestOf } from "./context";
+import { Doorbell } from "./doorbell";
 import { SessionEventStore } from "./event-store";
+import { gateNotifications } from "./gates";
 import { type AnyServer, Handlers, lowLevel, type SdkServer } from "./intercept";
+import { publishing } from "./listen-stdio";
 import { followPeers } from "./peers";
 import { authenticated, type PrincipalOf } from "./principal";
 import { SessionPlace } from "./place";
 import { holdSession, recordSession } from "./sessions";
-import { type Policy, Routing } from "./routing";
+import { checkDefaults, type DefaultRoutes, type Policy, Routing } from "./routing";
 import { taskCall } from "./task-call";
 import { asker, TaskMethods } from "./task-methods";
 import { Tasks, type TasksOptions } from "./tasks";
@@ -21,7 +24,8 @@ import * as wire from "./wire";
 export interface AttachOptions {
   /**
    * The route types that clients may ask for, such as `["webhook"]`; none without: nothing of the draft is on. `message` is a
-   * notification into the calling session; what a session cannot have is not in its capabilities.
+   * notification into the calling session; `signal` rings the process at the other end of stdio, on Linux. What a session cannot
+   * have is not in its capabilities.
    */
   routes?: readonly string[];
   /** The names that routes of type `callback` and `message` may have. */
@@ -31,6 +35,13 @@ export interface AttachOptions {
    * -32603.
    */
   policy?: Policy;
+  /**
+   * The server's own routes, for all tools or by name, for calls whose client brings no config; a client that brings one is told
+   * by its own routes only. Nobody has to allow them and nobody is told of them.
+   */
+  defaultRoutes?: DefaultRoutes;
+  /** Offers routes of type `signal` also where this process is root's. */
+  signalAsRoot?: boolean;
   /** The time limit of tools, for all or by name, in milliseconds. A client may only lower it. */
   timeoutMs?: number | Readonly<Record<string, number>>;
   /**
@@ -42,8 +53,13 @@ export interface AttachOptions {
   tasksStream?: boolean;
   /** Who asks, from what the server's authentication found; `undefined`: the session stands in. */
   principal?: PrincipalOf;
-  /** Registers the server's sessions, so that `notify` reaches them; `false` leaves that be. */
+  /**
+   * Registers the server's sessions, so that `notify` reaches them, and holds what it says about its requests to the protocol:
+   * progress rises and ends with its request, log messages come at the level that was asked for. `false` leaves that be.
+   */
   fanout?: boolean;
+  /** Progress of a request comes at most once in so many milliseconds, but for the report that reaches its total. Default: 0. */
+  progressIntervalMs?: number;
   /** How many calls of one principal may go on without their client, and how many tasks it may have running. */
   detachedCalls?: number;
   /** For how long each of them may. */
@@ -77,8 +93,10 @@ export function attach(server: AnyServer, hub: Hub, options: AttachOptions = {})
   if (tasksStream && terms === undefined) {
     throw new InvalidArgumentError('tasksStream: needs tasks, whose events it streams; say tasks: "auto"');
   }
+  const defaults = checkDefaults(hub, options.defaultRoutes, routes);
   attached.set(sdk, hub);
-  const routing = new Routing(routes, open, policy);
+  const doorbell = routes.includes("signal") ? Doorbell.ofStdio(options.signalAsRoot ?? false) : undefined;
+  const routing = new Routing(routes, open, policy, defaults);
   const methods = terms && new TaskMethods(sdk, hub, terms, principal, tasksStream);
   const tasks = methods?.install(handlers, options.tasks === "auto") ? terms : undefined;
   const places = new WeakMap<Transport, SessionPlace>();
@@ -86,16 +104,22 @@ export function attach(server: AnyServer, hub: Hub, options: AttachOptions = {})
   const placeOf = (transport: Transport | undefined, modern: boolean): SessionPlace | undefined => {
     if (transport === undefined || modern || (overHttp(transport) && transport.sessionId === undefined)) return undefined;
     let place = places.get(transport);
-    if (place === undefined) places.set(transport, (place = new SessionPlace(hub, handlers, transport)));
+    if (place === undefined) places.set(transport, (place = new SessionPlace(hub, handlers, transport, doorbell)));
     return place;
   };
   if (routing.offers) {
     advertise(sdk, handlers, routing, placeOf);
     serveCallMethods(sdk, handlers, hub, principal);
   }
-  if (routing.offers || tasks !== undefined) watchCalls(sdk, handlers, hub, options, routing, tasks, placeOf);
+  const watches = routing.offers || tasks !== undefined || options.defaultRoutes !== undefined;
+  if (watches) watchCalls(sdk, handlers, hub, options, routing, tasks, placeOf);
   keepSessions(sdk, handlers, hub, principal);
-  if (fanout) followPeers(sdk, handlers, hub, principal);
+  if (fanout) {
+    followPeers(sdk, handlers, hub, principal);
+    // Last, so that it stands outside of what records a call's events.
+    gateNotifications(handlers, options.progressIntervalMs ?? 0);
+    handlers.gate(publishing(sdk, hub));
+  }
 }
 
 /** Puts each session on record that our event store keeps, so that other processes may serve its streams. */
@@ -153,8 +177,10 @@ function watchCalls(
     const declares = mode !== "never" && wire.declaresTasks(declared);
     if (mode === "required" && !declares) throw wire.undeclared();
     const configured = routing.offers && params?.[wire.CONFIG] !== undefined;
-    if (!configured && !declares) return next(message, context);
     const { transport } = sdk;
+    const place = placeOf(transport, modern);
+    const own = configured ? undefined : routing.ownConfig(tool, place);
+    if (!configured && own === undefined && !declares) return next(message, context);
     const terms: Terms = {
       hub,
       routing,
@@ -165,9 +191,9 @@ function watchCalls(
       // Now: when the connection closes, the server forgets it.
       transport,
       transportNow: () => sdk.transport,
-      place: placeOf(transport, modern),
+      place,
     };
-    const asked = toolRequest(terms, next, message, context, configured);
+    const asked = toolRequest(terms, next, message, context, configured, own);
     if (tasks === undefined || !declares) return watchedCall(terms, asked);
     return taskCall(terms, asked, tasks, asker(principal, asked.request, transport)[1]);
   });

@@ -24,6 +24,14 @@ function changeOf(event: ServerEvent): Change {
   return event.kind === "resource_updated" ? { uri: event.uri } : CHANGES[event.kind];
 }
 
+/** What a notification says has changed, if it says that. */
+export function changeIn(notification: { readonly method: string; readonly params?: Record<string, unknown> }): Change | undefined {
+  const event = EVENTS[notification.method];
+  if (event !== undefined) return changeOf(event);
+  const uri = notification.method === "notifications/resources/updated" ? notification.params?.["uri"] : undefined;
+  return typeof uri === "string" ? { uri } : undefined;
+}
+
 /** The bus of a hub; see `eventBus`. */
 export class HubEventBus {
   readonly #hub: Hub;

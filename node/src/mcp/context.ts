@@ -1,11 +1,12 @@
 /** What differs between the two SDKs in what a request handler is given. */
+import type { Gate } from "./intercept";
 import * as wire from "./wire";
 
 export interface Notification {
   method: string;
   params?: Record<string, unknown>;
 }
-export type Notify = (notification: Notification) => Promise<void>;
+export type Notify = (notification: Notification, options?: object) => Promise<void>;
 
 /** Who a request was authenticated as. */
 export interface AuthInfo {
@@ -55,6 +56,8 @@ export interface Request {
   readonly modern: boolean;
   /** What the client declared with this very request; sessions declare once, elsewhere. */
   readonly declared: unknown;
+  /** The level that this very request asked its log messages for (2026-07-28). */
+  readonly logLevel: string | undefined;
   /** What 2.x takes out of the parameters. */
   readonly inputResponses: unknown;
   readonly signal: AbortSignal;
@@ -63,6 +66,8 @@ export interface Request {
   header(name: string): string | undefined;
   /** On the request's own stream. */
   notify: Notify;
+  /** The context with the gate before what the handler sends. */
+  gated(gate: Gate): Context;
   /** What to give to the handler instead, which finds a progress token whether or not the client gave one. */
   with(instead: Instead): Context;
 }
@@ -81,6 +86,10 @@ export interface Instead {
 /** Stands in for the progress token of a client that gave none. What is said under it is recorded and sent to nobody. */
 export const RECORDED_TOKEN = "io.tidings/recorded";
 
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
 export function requestOf(context: Context): Request {
   if ("mcpReq" in context) {
     const { mcpReq, sessionId, http } = context;
@@ -89,11 +98,19 @@ export function requestOf(context: Context): Request {
       sessionId,
       modern: mcpReq.envelope !== undefined,
       declared: mcpReq.envelope?.[wire.CLIENT_CAPABILITIES],
+      logLevel: text(mcpReq.envelope?.[wire.LOG_LEVEL]),
       inputResponses: mcpReq.inputResponses,
       signal: mcpReq.signal,
       authInfo: http?.authInfo,
       header: (name) => http?.req?.headers.get(name) ?? undefined,
       notify: mcpReq.notify,
+      gated: (gate) => {
+        const gated: Notify = async (notification, options) => {
+          const passed = gate.pass({ notification, options: { ...options, relatedRequestId: mcpReq.id } });
+          if (passed !== undefined) await mcpReq.notify(passed.notification, options);
+        };
+        return { ...context, mcpReq: { ...mcpReq, notify: gated } };
+      },
       with: ({ signal, notify, record, round }) => {
         const log: Log = async (level, data, logger) => {
           record({ method: "notifications/message", params: { level, data, ...(logger === undefined ? {} : { logger }) } });
@@ -111,11 +128,14 @@ export function requestOf(context: Context): Request {
     sessionId,
     modern: false,
     declared: undefined,
+    logLevel: undefined,
     inputResponses: undefined,
     signal,
     authInfo,
     header: () => undefined,
     notify: sendNotification,
+    // 1.x sends it by its server's own method, which is gated.
+    gated: () => context,
     with: ({ signal, notify }) => ({
       ...context,
       _meta: { progressToken: RECORDED_TOKEN, ..._meta },

@@ -7,6 +7,7 @@ import type { Hub } from "../hub";
 import type { AuthInfo } from "./context";
 import type { Params } from "./intercept";
 import { Listeners } from "./listen";
+import { HttpListener } from "./listen-http";
 import { bodiless, type NodeRequest, write } from "./node-http";
 import { authenticated, type PrincipalOf } from "./principal";
 import { Resumer, wanted } from "./resume";
@@ -138,12 +139,12 @@ export function durableFetch(
   }
   const front = durableFront(hub, options);
   const next: FetchHandler = typeof endpoint === "function" ? endpoint : (request, more) => endpoint.fetch(request, more);
-  const listeners = new Listeners(hub, maxListeners, keepAliveMs);
+  const listeners = new Listeners(hub, maxListeners);
 
   const durable = async (request: Request, more: FetchOptions = {}): Promise<Response> => {
     if (request.method === "POST" && request.headers.get("mcp-method") === wire.LISTEN) {
       const body = more.parsedBody ?? (await json(request));
-      const answer = await listen(next, listeners, principal, request, body, more.authInfo);
+      const answer = await listen(next, listeners, keepAliveMs, principal, request, body, more.authInfo);
       if (answer !== undefined) return answer;
     }
     return (await front.answer(request, more)) ?? next(request, more);
@@ -179,6 +180,7 @@ interface ListenRequest {
 async function listen(
   next: FetchHandler,
   listeners: Listeners,
+  keepAliveMs: number,
   named: PrincipalOf,
   request: Request,
   body: unknown,
@@ -193,7 +195,7 @@ async function listen(
   const server = await discover(next, request, id, meta, authInfo);
   if (server === undefined) return undefined;
   try {
-    return listeners.serve({
+    const asked = {
       id,
       version: String(meta[wire.PROTOCOL_VERSION]),
       filter: params?.notifications,
@@ -201,8 +203,8 @@ async function listen(
       server: server.capabilities,
       serverInfo: server.info,
       principal: (authInfo && named(authInfo)) ?? `connection:${randomUUID()}`,
-      signal: request.signal,
-    });
+    };
+    return listeners.serve(asked, (place) => new HttpListener(place, keepAliveMs, request.signal)).response;
   } catch (error) {
     if (!(error instanceof wire.JsonRpcError)) throw error;
     const status = error.code === wire.MISSING_CAPABILITY ? 400 : 200;

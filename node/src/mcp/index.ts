@@ -7,7 +7,7 @@ export { eventStore, type SdkEventStore, SessionEventStore, type SessionTranspor
 export { attach, type AttachOptions, notify } from "./attach";
 export { type FastMCP, type FastMCPSession, instrument, type InstrumentOptions } from "./fastmcp";
 export { currentCall, type ToolCall } from "./current";
-export type { Allow, Decision, Deny, Policy, PolicyRequest, Rewrite } from "./routing";
+export type { Allow, Decision, DefaultRoutes, Deny, OwnRoute, Policy, PolicyRequest, Rewrite } from "./routing";
 export type { TaskMode, TasksOptions } from "./tasks";
 export { eventBus, HubEventBus, type ServerEvent } from "./bus";
 export {
@@ -20,6 +20,12 @@ export {
   type FetchOptions,
   type FrontOptions,
 } from "./front";
+export {
+  type ConnectionTransport,
+  type DurableConnection,
+  durableTransport,
+  type DurableTransportOptions,
+} from "./listen-stdio";
 export type { NodeRequest } from "./node-http";
 export type { AnyServer, SdkServer } from "./intercept";
 export { SharedEventStore, sharedEventStore } from "./shared-store";

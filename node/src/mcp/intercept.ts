@@ -15,6 +15,18 @@ export interface Message {
 export type Handler = (request: Message, context: Context) => Promise<unknown>;
 export type Around = (request: Message, context: Context, next: Handler) => Promise<unknown>;
 
+/** A notification on its way to the client. */
+export interface Outgoing {
+  readonly notification: { readonly method: string; readonly params?: Params };
+  /** Whose stream it goes on; without, on the session's own. */
+  readonly options: { readonly relatedRequestId?: string | number | undefined } | undefined;
+}
+/** Looks at what is sent. */
+export interface Gate {
+  /** What is sent instead; `undefined`: nothing. What it throws is the sender's. */
+  pass(outgoing: Outgoing): Outgoing | undefined;
+}
+
 /** A low-level `Server` of either SDK, as far as the adapter needs it. */
 export interface SdkServer {
   registerCapabilities(capabilities: any): void;
@@ -24,7 +36,7 @@ export interface SdkServer {
 export type AnyServer = SdkServer | { readonly server: SdkServer };
 
 interface Inside extends SdkServer {
-  notification(notification: { method: string; params?: Params }, options?: object): Promise<void>;
+  notification(notification: Outgoing["notification"], options?: Outgoing["options"]): Promise<void>;
   getCapabilities?(): Params;
   use?: (method: string, middleware: Around) => unknown;
   _capabilities?: Params;
@@ -106,6 +118,15 @@ export class Handlers {
       heard(given[0] as Message);
       return before?.(...given);
     });
+  }
+
+  /** Has a gate look at every notification of the server. Those of a request's own context are beside it on 2.x. */
+  gate(gate: Gate): void {
+    const send = this.#sdk.notification.bind(this.#sdk);
+    this.#sdk.notification = async (notification, options) => {
+      const passed = gate.pass({ notification, options });
+      if (passed !== undefined) await send(passed.notification, passed.options);
+    };
   }
 
   /** Sends a notification that belongs to no request. */

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 
 import type { AuthInfo, Request } from "./context";
+import { connectionOf } from "./transports";
 
 /** The principal of what a server's authentication found; `undefined`: nobody in particular. */
 export type PrincipalOf = (authInfo: AuthInfo) => string | undefined;
@@ -31,7 +32,8 @@ export function principalOf(
   const name = request.authInfo === undefined ? undefined : named(request.authInfo);
   if (name !== undefined) return [name, name];
   if (request.sessionId !== undefined) return [`session:${request.sessionId}`, `session:${request.sessionId}`];
-  const stand = (connection && connections.get(connection)) ?? `connection:${randomUUID()}`;
-  if (connection !== undefined) connections.set(connection, stand);
+  const own = connection && connectionOf(connection);
+  const stand = (own && connections.get(own)) ?? `connection:${randomUUID()}`;
+  if (own !== undefined) connections.set(own, stand);
   return [stand, ANONYMOUS];
 }

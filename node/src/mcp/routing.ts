@@ -1,6 +1,8 @@
-/** What becomes of the configs of one server: which route types a session may use, and the operator's policy. */
+/** What becomes of the configs of one server: which route types a session may use, the policy, the server's own routes. */
+import { ConfigError, InvalidArgumentError } from "../errors";
+import type { Hub } from "../hub";
 import type { Params } from "./intercept";
-import type { SessionPlace } from "./place";
+import { type SessionPlace, TO_SESSION, type ToSession } from "./place";
 import * as wire from "./wire";
 
 /** A `notificationConfig` that is to be judged before its tool runs. */
@@ -35,6 +37,14 @@ export interface Rewrite {
 export type Decision = boolean | Allow | Deny | Rewrite;
 export type Policy = (request: PolicyRequest) => Decision | Promise<Decision>;
 
+/** A route of the server's own, as a client would write it in its config. */
+export interface OwnRoute {
+  readonly type: string;
+  readonly [member: string]: unknown;
+}
+/** For all tools, or by name. */
+export type DefaultRoutes = readonly OwnRoute[] | Readonly<Record<string, readonly OwnRoute[]>>;
+
 /** A config that the policy lets through, for the core to judge. */
 export interface Accepted {
   readonly config: string;
@@ -44,6 +54,7 @@ export interface Accepted {
 
 const MESSAGE = "message";
 const CALLBACK = "callback";
+const WEBHOOK = "webhook";
 const DENIED = "this server does not let you be told there";
 
 /** How long a policy may take. */
@@ -55,6 +66,7 @@ export class Routing {
     readonly types: readonly string[],
     readonly open: readonly string[],
     readonly policy: Policy | undefined,
+    readonly defaults: DefaultRoutes,
   ) {}
 
   /** Whether clients may bring configs. */
@@ -66,9 +78,27 @@ export class Routing {
   typesOf(place: SessionPlace | undefined): string[] {
     const byName = this.policy !== undefined || this.open.length > 0;
     return this.types.filter((type) => {
-      if (type === MESSAGE) return byName || (place?.reachable() ?? false);
+      if (goesToSession(type)) return (type === MESSAGE && byName) || (place?.takes(type) ?? false);
       return type !== CALLBACK || byName;
     });
+  }
+
+  /** The server's own config for a call without one, as far as its routes lead anywhere from this session. */
+  ownConfig(tool: string, place: SessionPlace | undefined): OwnConfig | undefined {
+    const { defaults } = this;
+    const named = defaults as Readonly<Record<string, readonly OwnRoute[]>>;
+    const all = Array.isArray(defaults) ? (defaults as readonly OwnRoute[]) : Object.hasOwn(named, tool) ? named[tool] : [];
+    const routes = (all ?? []).filter(({ type, endpoint }) => {
+      return !goesToSession(type) || endpoint !== undefined || (place?.takes(type) ?? false);
+    });
+    return routes.length === 0 ? undefined : { routes };
+  }
+
+  /** The server's own config, which nobody has to allow. */
+  accept(config: OwnConfig, place: SessionPlace | undefined): Accepted {
+    offer(place, config);
+    const routeTypes = [...new Set(config.routes.map(({ type }) => type))];
+    return { config: JSON.stringify(config), routeTypes, open: namesIn(config.routes) };
   }
 
   /** The client's config after the policy. Throws the error to answer with. */
@@ -82,7 +112,7 @@ export class Routing {
       if ("rewrite" in said) judged = said.rewrite;
       names.push(...(said.open ?? []));
     }
-    if (place !== undefined && leadsToSession(judged)) place.offer();
+    offer(place, judged);
     return { config: JSON.stringify(judged), routeTypes: this.typesOf(place), open: names };
   }
 
@@ -109,15 +139,49 @@ export class Routing {
   }
 }
 
+/** A config of the server's own. */
+export interface OwnConfig {
+  readonly routes: readonly OwnRoute[];
+}
+
+/** Throws InvalidArgumentError for routes of the server's own that could not be used; the core judges them. */
+export function checkDefaults(hub: Hub, defaults: unknown, types: readonly string[]): DefaultRoutes {
+  if (defaults === undefined) return [];
+  const byTool: [string, unknown][] = isObject(defaults) ? Object.entries(defaults) : [["", defaults]];
+  for (const [tool, routes] of byTool) {
+    const field = tool === "" ? "defaultRoutes" : `defaultRoutes[${JSON.stringify(tool)}]`;
+    if (!Array.isArray(routes)) throw new InvalidArgumentError(`${field}: must be a list of routes`);
+    if (routes.length === 0) continue;
+    try {
+      const routeTypes = [...types, ...TO_SESSION, WEBHOOK, CALLBACK];
+      hub.checkConfig(JSON.stringify({ routes }), { routeTypes, open: namesIn(routes as OwnRoute[]) });
+    } catch (error) {
+      if (error instanceof ConfigError) throw new InvalidArgumentError(`${field}: ${error.message}`);
+      throw error;
+    }
+  }
+  return defaults as DefaultRoutes;
+}
+
 function isObject(value: unknown): value is Params {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a config has a route into the calling session. */
-function leadsToSession(config: unknown): boolean {
+function goesToSession(type: unknown): type is ToSession {
+  return (TO_SESSION as readonly unknown[]).includes(type);
+}
+
+/** The names of handlers and sinks that routes lead to. */
+function namesIn(routes: readonly unknown[]): string[] {
+  const named = routes.filter((route) => isObject(route) && route["type"] !== WEBHOOK) as Params[];
+  return named.map(({ endpoint }) => endpoint).filter((name) => typeof name === "string");
+}
+
+/** Has the calling session take what a config's routes lead to it. */
+function offer(place: SessionPlace | undefined, config: unknown): void {
   const routes = isObject(config) ? config["routes"] : undefined;
-  return (
-    Array.isArray(routes) &&
-    routes.some((route) => isObject(route) && route["type"] === MESSAGE && !("endpoint" in route))
-  );
+  if (place === undefined || !Array.isArray(routes)) return;
+  for (const route of routes as unknown[]) {
+    if (isObject(route) && goesToSession(route["type"]) && !("endpoint" in route)) place.offer(route["type"]);
+  }
 }

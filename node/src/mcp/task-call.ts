@@ -5,7 +5,7 @@ import type { Call } from "../call";
 import type { Params } from "./intercept";
 import { InlineCall } from "./inline-call";
 import type { TaskMode, Tasks } from "./tasks";
-import { accept, type Terms, type ToolRequest, Watched } from "./watched-call";
+import { accept, acknowledgementOf, type Terms, type ToolRequest, Watched } from "./watched-call";
 import * as wire from "./wire";
 
 /** How many tasks of one principal run now, by the name that they are counted under. */
@@ -14,9 +14,9 @@ const tasksOf = new Map<string, number>();
 /** Answers the request of a client that declared the extension, with the result or a task; or throws the error. */
 export async function taskCall(terms: Terms, asked: ToolRequest, tasks: Tasks, bound: boolean): Promise<unknown> {
   const mode = tasks.mode(asked.tool);
-  if (asked.config !== undefined) {
+  if (asked.config !== undefined || asked.own !== undefined) {
     const call = await accept(terms, asked);
-    return new TaskCall(terms, call, asked, JSON.parse(call.acknowledgement()), tasks, mode, bound, call).run();
+    return new TaskCall(terms, call, asked, acknowledgementOf(call, asked), tasks, mode, bound, call).run();
   }
   return new TaskCall(terms, new InlineCall(), asked, undefined, tasks, mode, bound, undefined).run();
 }

@@ -1,7 +1,8 @@
 /**
  * What the adapter has to know of the SDKs' transports and is not public in them: `_streamMapping`, `_requestToStreamMapping`,
  * `_eventStore`, `_enableJsonResponse` and `_onsessionclosed`, in the transport that the one for Node.js wraps,
- * `_webStandardTransport`; `_sse` and `_responseMode` of the one for a single request. Each is looked for and may be absent.
+ * `_webStandardTransport`; `_sse` and `_responseMode` of the one for a single request; `_stdin` of the one over stdio; `_wire` and
+ * `_outboundIntercept` of the channel that `serveStdio` gives to its servers. Each is looked for and may be absent.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -35,6 +36,12 @@ interface Inside {
   _webStandardTransport?: Inside;
 }
 
+interface Channel {
+  readonly _wire?: Channel;
+  readonly _outboundIntercept?: unknown;
+  readonly _stdin?: unknown;
+}
+
 /** The id of a session's own stream, which no request ends. */
 export const GET_STREAM = "_GET_stream";
 
@@ -51,6 +58,24 @@ function inside(transport: object): Inside {
 /** Whether it is one over HTTP, where what belongs to no request needs a stream of its own. */
 export function overHttp(transport: object): boolean {
   return inside(transport)._streamMapping instanceof Map;
+}
+
+/** The connection itself, where `serveStdio` gives its server a channel over it. */
+export function connectionOf(transport: object): object {
+  return (transport as Channel)._wire ?? transport;
+}
+
+/** Whether it is a channel whose listeners (2026-07-28) `serveStdio` has, and not the server. */
+export function hasListeners(transport: object): boolean {
+  return (transport as Channel)._outboundIntercept !== undefined;
+}
+
+/** Whether it is this process's standard input and output. */
+export function overStdio(transport: object): boolean {
+  // A wire may wrap another.
+  let inner: Channel = transport;
+  while (inner._wire !== undefined) inner = inner._wire;
+  return inner._stdin === process.stdin;
 }
 
 /** The event store of a session's transport. */

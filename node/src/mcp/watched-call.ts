@@ -7,7 +7,7 @@ import { asCurrent } from "./current";
 import type { Handler, Message, Params } from "./intercept";
 import type { SessionPlace } from "./place";
 import { type PrincipalOf, principalOf } from "./principal";
-import type { Routing } from "./routing";
+import type { OwnConfig, Routing } from "./routing";
 import type { Transport } from "./transports";
 import * as wire from "./wire";
 
@@ -42,40 +42,52 @@ export interface ToolRequest {
   readonly request: Request;
   readonly principal: string;
   readonly countedAs: string;
+  /** The client's config. */
   readonly config: unknown;
+  /** The server's, where the client brought none. */
+  readonly own: OwnConfig | undefined;
 }
 
-/** `configured`: it brings a config. */
+/** `configured`: it brings a config; else `own` is the server's for it, if there is one. */
 export function toolRequest(
   terms: Terms,
   handler: Handler,
   message: Message,
   context: Context,
   configured: boolean,
+  own: OwnConfig | undefined,
 ): ToolRequest {
   const { [wire.CONFIG]: config, ...params } = message.params as Params & { name: string };
   const request = requestOf(context);
   const [principal, countedAs] = principalOf(terms.principal, request, terms.transport);
   const asked = { handler, message: { ...message, params }, tool: params.name, request, principal, countedAs };
-  return { ...asked, config: configured ? config : undefined };
+  return { ...asked, config: configured ? config : undefined, own };
 }
 
 /** Answers the request, or throws the error to answer with. */
 export async function watchedCall(terms: Terms, asked: ToolRequest): Promise<unknown> {
   const call = await accept(terms, asked);
-  return new Watched(terms, call, asked, JSON.parse(call.acknowledgement())).run();
+  return new Watched(terms, call, asked, acknowledgementOf(call, asked)).run();
+}
+
+/** The acknowledgement for a client that asked for something. Of the server's own routes nobody is told. */
+export function acknowledgementOf(call: Call, { own }: ToolRequest): Params | undefined {
+  return own === undefined ? (JSON.parse(call.acknowledgement()) as Params) : undefined;
 }
 
 /** Accepts the config; it is on disk then. Throws the error to answer with. */
-export async function accept(terms: Terms, { config, principal, tool, request, message }: ToolRequest): Promise<Call> {
+export async function accept(terms: Terms, asked: ToolRequest): Promise<Call> {
+  const { config, own, principal, tool, request, message } = asked;
+  const { routing, place } = terms;
   const session = request.sessionId;
   try {
-    const accepted = await terms.routing.judge({ principal, tool, config: config as Params, session }, terms.place);
+    const judged = { principal, tool, config: config as Params, session };
+    const accepted = own === undefined ? await routing.judge(judged, place) : routing.accept(own, place);
     return await terms.hub.beginCall({
       ...accepted,
       principal,
       session,
-      peer: terms.place?.name,
+      peer: place?.name,
       requestId: request.id,
       tool,
       timeoutMs: terms.timeoutMs,

@@ -1,6 +1,7 @@
 /** Names, codes and texts of our own that go over the wire (DESIGN section 8), and errors made of them. */
 import type { Ended } from "../call";
 
+export const INVALID_REQUEST = -32600;
 export const INVALID_PARAMS = -32602;
 export const INTERNAL_ERROR = -32603;
 
@@ -22,6 +23,7 @@ export const LISTEN = "subscriptions/listen";
 export const DISCOVER = "server/discover";
 export const PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion";
 export const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+export const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 export const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 export const SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId";
 

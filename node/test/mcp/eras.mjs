@@ -82,7 +82,7 @@ export async function official(t, url, era, options = {}) {
 }
 
 /** A request of 2026-07-28 on the wire. */
-export function post(url, method, params, { capabilities, signal, id = randomUUID(), headers = {} } = {}) {
+export function post(url, method, params, { capabilities, signal, id = randomUUID(), headers = {}, meta = {} } = {}) {
   const name = params?.name ?? params?.taskId;
   return fetch(url, {
     method: "POST",
@@ -94,7 +94,7 @@ export function post(url, method, params, { capabilities, signal, id = randomUUI
       ...(name === undefined ? {} : { "mcp-name": name }),
       ...headers,
     },
-    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta: envelope(capabilities) } }),
+    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta: { ...envelope(capabilities), ...meta } } }),
     signal,
   });
 }

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
-import { Client, deferred, hub } from "../harness.mjs";
+import { attach } from "tidings/mcp";
+
+import { Client, deferred, hub, Sse } from "../harness.mjs";
 import { author, bothEras, post } from "./eras.mjs";
 
 const alive = setInterval(() => {}, 1_000);
@@ -102,6 +104,9 @@ for (const sdk of [2, 1]) {
     assert.deepEqual(await supported(kept.url), ["webhook", "message"]);
     const without = await bothEras(t, h, { sdk, store: false, attached: { routes } });
     assert.deepEqual(await supported(without.url), ["webhook"]);
+    // The process at the other end of stdin is not who calls over HTTP.
+    const rung = await bothEras(t, h, { sdk, attached: { routes: ["signal", "message"], signalAsRoot: true } });
+    assert.deepEqual(await supported(rung.url), ["message"]);
     const { error } = await call(await new Client(without.url).initialize(), [MESSAGE]);
     assert.deepEqual([error.code, error.data.faults[0].path], [-32602, "/routes/0/type"]);
     const judged = await bothEras(t, h, { sdk, store: false, attached: { routes, policy: () => true } });
@@ -149,6 +154,75 @@ for (const sdk of [2, 1]) {
     assert.deepEqual([principal, session, tool], [`session:${client.sessionId}`, client.sessionId, "noop"]);
   });
 }
+
+for (const era of ["legacy", "modern"]) {
+  test(`the server's own routes are for calls without a config, and nobody is told of them: ${era}`, async (t) => {
+    const h = await hub(t);
+    const came = [];
+    let more = deferred();
+    h.registerCallback("mine", ({ route, body }) => {
+      came.push([route, JSON.parse(body).data.tool]);
+      more.resolve();
+      more = deferred();
+    });
+    const make = (Server) => {
+      const server = author(Server);
+      server.registerTool("other", {}, () => ({ content: [] }));
+      return server;
+    };
+    const own = { id: "own", type: "callback", endpoint: "mine", triggers: ["completed"] };
+    const attached = { routes: ["callback"], open: ["mine"], policy: () => true, defaultRoutes: { noop: [own] } };
+    const { url } = await bothEras(t, h, { make, attached });
+    const session = era === "legacy" ? await new Client(url).initialize() : undefined;
+    const run = async (params) => {
+      const asked = { name: "noop", arguments: {}, ...params };
+      if (session !== undefined) return messages(await session.request("tools/call", asked));
+      const response = await post(url, "tools/call", asked);
+      if (response.headers.get("content-type").startsWith("application/json")) return [await response.json()];
+      return messages(new Sse(response));
+    };
+    const messages = async (stream) => (await stream.rest()).flatMap(({ message }) => message ?? []);
+    let heard = more.promise;
+    const [answer, ...others] = await run({});
+    await heard;
+    assert.deepEqual([others, answer.result._meta?.["io.tidings/acknowledged"]], [[], undefined]);
+    // A client that brings a config is told by that only, and other tools have no routes.
+    heard = more.promise;
+    await run({ notificationConfig: { routes: [{ ...own, id: "theirs" }] } });
+    await heard;
+    heard = more.promise;
+    await run({ name: "other" });
+    await run({});
+    await heard;
+    assert.deepEqual(came, [["own", "noop"], ["theirs", "noop"], ["own", "noop"]]);
+  });
+}
+
+test("a message of the server's own goes into the calling session, and where there is none the call runs all the same", async (t) => {
+  const h = await hub(t);
+  const { url } = await bothEras(t, h, { make: author, attached: { defaultRoutes: [MESSAGE] } });
+  const client = await new Client(url).initialize();
+  const own = await client.get();
+  await (await client.request("tools/call", { name: "noop", arguments: {} })).rest();
+  const { message } = await own.next();
+  assert.deepEqual([message.method, message.params.data.route], [TRIGGERED, "m"]);
+  const { result } = await (await post(url, "tools/call", { name: "noop", arguments: {} })).json();
+  assert.deepEqual(result.content, []);
+});
+
+test("routes of the server's own that could not be used are refused when it is attached", async (t) => {
+  const h = await hub(t);
+  const { McpServer } = await import("@modelcontextprotocol/server");
+  for (const [defaultRoutes, field] of [
+    ["message", "defaultRoutes"],
+    [[{ id: "a" }], "defaultRoutes"],
+    [{ noop: [{ id: "p", type: "pager", triggers: ["completed"] }] }, 'defaultRoutes["noop"]'],
+    [{ noop: MESSAGE }, 'defaultRoutes["noop"]'],
+  ]) {
+    const wrong = () => attach(author(McpServer), h, { defaultRoutes });
+    assert.throws(wrong, (error) => error.code === "invalid_argument" && error.message.startsWith(`${field}: `));
+  }
+});
 
 test("2026-07-28 has no session that a message could go into", async (t) => {
   const h = await hub(t);
