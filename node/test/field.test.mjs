@@ -203,6 +203,45 @@ test("B66: each attempt has the same id and bytes", async (t) => {
   for (const { headers, body } of [first, second]) new Webhook(SECRET).verify(body, headers);
 });
 
+test("B67: an endpoint that does not answer holds up no other, and its attempts end", async (t) => {
+  const { port, posts, nth, local } = await receiver(t);
+  const hanging = [];
+  // One says nothing, the other begins a body that has no end.
+  const silent = createServer((request, response) => {
+    hanging.push(response);
+    if (request.url === "/endless") response.writeHead(200).write("x");
+  });
+  await new Promise((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    silent.closeAllConnections();
+    silent.close();
+  });
+  const slow = silent.address().port;
+  const h = await hub(t, { ...local, allowPorts: [port, slow], verify: "address", attemptTimeoutMs: 2_000 });
+  const to = (port, path) => [{ id: "r", type: "webhook", endpoint: `http://127.0.0.1:${port}/${path}`, triggers: ["completed"] }];
+  const slowCalls = [];
+  for (const path of ["silent", "endless"]) {
+    for (let n = 0; n < 5; n++) {
+      const call = await begin(h, to(slow, path));
+      slowCalls.push(call.id);
+      await call.complete("{}");
+    }
+  }
+  for (let n = 1; n <= 20; n++) await (await begin(h, to(port, ""), { requestId: n })).complete("{}");
+  await nth(20);
+  assert.deepEqual(posts.map(({ body }) => JSON.parse(body).data.requestId).sort((a, b) => a - b), [...Array(20).keys()].map((n) => n + 1));
+  for (const callId of slowCalls) {
+    let delivery;
+    do {
+      [delivery] = h.deliveries({ callId });
+      await turn();
+    } while (delivery.lastError === undefined && delivery.state !== "delivered");
+    // A body without end is an answer all the same: its status has come, and of the rest no more is read than a little.
+    assert.ok(delivery.lastError === "timeout" || delivery.state === "delivered", delivery.lastError);
+  }
+  assert.ok(h.attempts(h.deliveries({ callId: slowCalls[0] })[0].id).includes("timeout"));
+});
+
 test("B76: workers that are ended while they are called back leave the process and the others whole", async (t) => {
   const path = join(await folder(t), "tidings.db");
   const h = new Hub(`sqlite:${path}`);
