@@ -46,6 +46,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// It is done, and there is nothing to tell.
+#define TIDINGS_ANSWER_DONE 0
+
+// A number: `tidings_answer_number`. The first event's, for an append; 1 or 0, whether all of it was done.
+#define TIDINGS_ANSWER_NUMBER 1
+
+// Events: `tidings_answer_batch`.
+#define TIDINGS_ANSWER_BATCH 2
+
+// A tail has read everything and its stream is closed, or the tail is closed.
+#define TIDINGS_ANSWER_END 3
+
+// Another thread took what this one waited for: wait again.
+#define TIDINGS_ANSWER_AGAIN 4
+
+// A claimed stream's writer: `tidings_answer_writer`.
+#define TIDINGS_ANSWER_WRITER 5
+
+// An accepted call: `tidings_answer_call`.
+#define TIDINGS_ANSWER_CALL 6
+
+// How a call ended: `tidings_answer_outcome`.
+#define TIDINGS_ANSWER_OUTCOME 7
+
+// Text: `tidings_answer_text`.
+#define TIDINGS_ANSWER_TEXT 8
+
+// A delivery for this program: `tidings_answer_host_delivery`; its outlet is closed where it has none.
+#define TIDINGS_ANSWER_HOST_DELIVERY 9
+
 // Nothing is missing.
 #define TIDINGS_GAP_NONE 0
 
@@ -84,6 +114,19 @@
 
 // The server's time limit, in milliseconds.
 #define TIDINGS_BEGIN_TIMEOUT_MS 8
+
+// The program's own name for the connection of the calling session, where one outlives the request: for routes of type
+// `message` and `signal`, see `tidings_hub_outlet`. Text.
+#define TIDINGS_BEGIN_PEER 9
+
+// Adds a name that routes of type `message` and `callback` may have. Text.
+#define TIDINGS_BEGIN_OPEN 10
+
+// It is a task from the start, for so many milliseconds after its end. Number.
+#define TIDINGS_BEGIN_TASK_TTL_MS 11
+
+// Whether only its principal may ask for the task: 1, or 0, as it is if it is not told. Number.
+#define TIDINGS_BEGIN_TASK_BOUND 12
 
 // The tool returned a result.
 #define TIDINGS_OUTCOME_COMPLETED 1
@@ -142,7 +185,7 @@
 // A defect of Tidings. Please report it.
 #define TIDINGS_INTERNAL 14
 
-// A webhook is not to be trusted; the message says why.
+// A webhook is not to be trusted; the message says why, by a stable name and a colon first.
 #define TIDINGS_UNVERIFIED 1000
 
 // Adds a block of addresses (CIDR) that webhooks may go to although they are not public. Text.
@@ -208,7 +251,7 @@
 // Bytes of events that may wait for the store. Number.
 #define TIDINGS_OPTION_BUFFER_BYTES 21
 
-// Events kept of each stream. Number.
+// Events kept of each stream. Number; as for those below, `UINT64_MAX` sets no limit.
 #define TIDINGS_OPTION_KEEP_EVENTS 22
 
 // Bytes kept of each stream. Number.
@@ -226,29 +269,20 @@
 // Bytes kept of all streams. Number.
 #define TIDINGS_OPTION_KEEP_TOTAL_BYTES 27
 
-// It is done, and there is nothing to tell.
-#define TIDINGS_ANSWER_DONE 0
+// `http://[user:password@]host:port`: the HTTP proxy through which webhooks leave. Text.
+#define TIDINGS_OPTION_PROXY 28
 
-// A number: `tidings_answer_number`. The first event's, for an append; 1 or 0, whether all of it was done.
-#define TIDINGS_ANSWER_NUMBER 1
+// It may go better another time: the delivery is tried again.
+#define TIDINGS_REFUSE_FAILED 1
 
-// Events: `tidings_answer_batch`.
-#define TIDINGS_ANSWER_BATCH 2
+// It is not wanted: the next route has its turn.
+#define TIDINGS_REFUSE_REFUSED 2
 
-// A tail has read everything and its stream is closed, or the tail is closed.
-#define TIDINGS_ANSWER_END 3
+// The peer is gone: the next route has its turn.
+#define TIDINGS_REFUSE_UNREACHABLE 3
 
-// Another thread took what this one waited for: wait again.
-#define TIDINGS_ANSWER_AGAIN 4
-
-// A claimed stream's writer: `tidings_answer_writer`.
-#define TIDINGS_ANSWER_WRITER 5
-
-// An accepted call: `tidings_answer_call`.
-#define TIDINGS_ANSWER_CALL 6
-
-// How a call ended: `tidings_answer_outcome`.
-#define TIDINGS_ANSWER_OUTCOME 7
+// The peer is not ready for it: the next route has its turn.
+#define TIDINGS_REFUSE_NOT_READY 4
 
 // The version of the ABI that this header describes. Within a major version (`TIDINGS_ABI_VERSION / 1000`), later ones only
 // add.
@@ -270,6 +304,9 @@
 // a writer.
 #define TIDINGS_APPEND_GIVE_UP 2
 
+// The tolerance that Standard Webhooks recommends, in seconds.
+#define TIDINGS_WEBHOOK_TOLERANCE 300
+
 // What an operation came to.
 typedef struct tidings_answer tidings_answer;
 
@@ -285,8 +322,17 @@ typedef struct tidings_call tidings_call;
 // Deliveries as they were when they were asked for.
 typedef struct tidings_deliveries tidings_deliveries;
 
+// Endpoints as they were when they were asked for.
+typedef struct tidings_endpoints tidings_endpoints;
+
+// A stream on its way out, from a place to the end it has when it gets there.
+typedef struct tidings_export tidings_export;
+
 // Connections that have failed.
 typedef struct tidings_failed_peers tidings_failed_peers;
+
+// A delivery in this program's hands, to be answered once.
+typedef struct tidings_host_delivery tidings_host_delivery;
 
 // The entry point; one store. Cheap to make: it opens when it is first used.
 typedef struct tidings_hub tidings_hub;
@@ -303,6 +349,9 @@ typedef struct tidings_options tidings_options;
 // Where the program of one event loop, or of one thread, takes notifications for its connections.
 typedef struct tidings_outbox tidings_outbox;
 
+// A place that takes deliveries, until it is closed or freed.
+typedef struct tidings_outlet tidings_outlet;
+
 // A connection to write to: an MCP session's, or one stream of it.
 typedef struct tidings_peer tidings_peer;
 
@@ -312,14 +361,23 @@ typedef struct tidings_port tidings_port;
 // What a peer and its server negotiated.
 typedef struct tidings_profile tidings_profile;
 
+// The progress of one request.
+typedef struct tidings_progress tidings_progress;
+
 // A stream, by its key.
 typedef struct tidings_stream tidings_stream;
 
 // A reader that replays and goes on live.
 typedef struct tidings_tail tidings_tail;
 
+// A task as it was when it was asked for.
+typedef struct tidings_task tidings_task;
+
 // A text, or bytes, of ours.
 typedef struct tidings_text tidings_text;
+
+// Texts, in order.
+typedef struct tidings_texts tidings_texts;
 
 // The secrets of a sender: a webhook is to have a signature of one of them.
 typedef struct tidings_webhook tidings_webhook;
@@ -329,6 +387,16 @@ typedef struct tidings_writer tidings_writer;
 
 // What a call came to: `TIDINGS_OK`, or why it failed.
 typedef int32_t tidings_result;
+
+// How a call ended.
+typedef struct {
+  // One of `TIDINGS_OUTCOME_…`.
+  int32_t outcome;
+  // Whether it was this very request to end the call that won: 1 or 0.
+  int32_t ours;
+  // Whether the outcome is on disk: 1 or 0.
+  int32_t committed;
+} tidings_outcome;
 
 // Bytes of the caller's, or of an object of ours that the call names.
 typedef struct {
@@ -419,22 +487,87 @@ typedef struct {
   tidings_bytes params;
 } tidings_notice;
 
+// What a hub has done and holds, at one moment.
+typedef struct {
+  // Groups committed by this process.
+  uint64_t groups;
+  // Events of this process's writers that were committed.
+  uint64_t events;
+  // Events given up while the store was down.
+  uint64_t lost;
+  // Events dropped because another writer had claimed the stream, or it was closed.
+  uint64_t refused;
+  // Groups that failed.
+  uint64_t failures;
+  // Attempts at deliveries that ended.
+  uint64_t attempts;
+  // Deliveries that ended here as `delivered`.
+  uint64_t delivered;
+  // The same as `dead`.
+  uint64_t dead;
+  // The same as `expired`.
+  uint64_t expired;
+  // The same as `superseded`.
+  uint64_t superseded;
+  // Attempts at webhooks under way.
+  uint64_t in_flight;
+  // Whether the last group failed, so that events wait in memory: 1 or 0.
+  int32_t failing;
+} tidings_stats;
+
+// An endpoint: a URL of one principal, never the URL itself, which may hold a secret. What it points to stays where it is
+// until its list is freed; texts are UTF-8.
+typedef struct {
+  // Its key, 64 hexadecimal digits.
+  tidings_bytes key;
+  // Whose it is.
+  tidings_bytes principal;
+  // Its host.
+  tidings_bytes host;
+  // `unverified`, `verified` or `disabled`.
+  tidings_bytes state;
+  // `challenge`, `well_known`, `allow_list` or `address`; `data` is NULL if nothing is proved.
+  tidings_bytes proof;
+  // Why it is disabled: `gone`, `failing`, `unverified` or `operator`; `data` is NULL if it is not.
+  tidings_bytes disabled;
+  // The category of the last failure; `data` is NULL if there was none.
+  tidings_bytes last_error;
+  // Failures in a row.
+  uint32_t failures;
+  // Whether its breaker has opened since the last success: 1 or 0.
+  int32_t tripped;
+} tidings_endpoint;
+
+// What there is to know of a delivery. What it points to stays where it is until the delivery is freed; texts are UTF-8.
+typedef struct {
+  // Its own id.
+  tidings_bytes id;
+  // The firing's id, the same on every attempt and every route.
+  tidings_bytes event_id;
+  // The call it is about; `data` is NULL if it is about none.
+  tidings_bytes call_id;
+  // On whose behalf.
+  tidings_bytes principal;
+  // The trigger that fired.
+  tidings_bytes trigger;
+  // The route's id.
+  tidings_bytes route;
+  // The route's type.
+  tidings_bytes route_type;
+  // What the client named; `data` is NULL if it named nothing.
+  tidings_bytes endpoint;
+  // The JSON text that a webhook would carry.
+  tidings_bytes body;
+  // Attempts begun, this one included.
+  uint32_t attempt;
+} tidings_host_delivery_facts;
+
 // Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
 // call Tidings.
 typedef void (*tidings_wake)(void *user_data);
 
 // Told when user data is needed no longer: once, after the last call that gets it has returned.
 typedef void (*tidings_drop)(void *user_data);
-
-// How a call ended.
-typedef struct {
-  // One of `TIDINGS_OUTCOME_…`.
-  int32_t outcome;
-  // Whether it was this very request to end the call that won: 1 or 0.
-  int32_t ours;
-  // Whether the outcome is on disk: 1 or 0.
-  int32_t committed;
-} tidings_outcome;
 
 // A name and its value, such as those of a header: UTF-8 texts without a NUL at the end.
 typedef struct {
@@ -448,9 +581,63 @@ typedef struct {
   size_t value_len;
 } tidings_pair;
 
+// What there is to know of a task. What it points to stays where it is until the task is freed; texts are UTF-8.
+typedef struct {
+  // `working`, `input_required`, `completed`, `failed` or `cancelled`.
+  tidings_bytes status;
+  // SEP-2663's `DetailedTask` as JSON text.
+  tidings_bytes json;
+  // The scope of the stream of its events, for `tasks/stream`: see `tidings_hub_stream`.
+  tidings_bytes scope;
+  // The stream's name there.
+  tidings_bytes name;
+} tidings_task_facts;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// What an answer is: one of `TIDINGS_ANSWER_…`.
+tidings_result tidings_answer_kind(const tidings_answer *answer, int32_t *kind);
+
+// The number of an answer that is one.
+tidings_result tidings_answer_number(const tidings_answer *answer, uint64_t *number);
+
+// Takes the events of an answer that has some: sets `*batch`, to be freed with `tidings_batch_free`, and `*state` to
+// `TIDINGS_ANSWER_BATCH`; or sets `*batch` to NULL and `*state` to `TIDINGS_ANSWER_END` or `TIDINGS_ANSWER_AGAIN`. What was
+// taken counts as read: the tail's cursor moves behind it.
+tidings_result tidings_answer_batch(const tidings_answer *answer,
+                                    tidings_batch **batch,
+                                    int32_t *state);
+
+// The writer of an answer that has one. Free it with `tidings_writer_free`.
+tidings_result tidings_answer_writer(const tidings_answer *answer, tidings_writer **writer);
+
+// The call of an answer that has one. Free it with `tidings_call_free`.
+tidings_result tidings_answer_call(const tidings_answer *answer, tidings_call **call);
+
+// The text of an answer that has one. Free it with `tidings_text_free`.
+tidings_result tidings_answer_text(const tidings_answer *answer, tidings_text **text);
+
+// The delivery of an answer that has one; sets NULL where no more come, for its outlet or its hub is closed. Free it with
+// `tidings_host_delivery_free`.
+tidings_result tidings_answer_host_delivery(const tidings_answer *answer,
+                                            tidings_host_delivery **delivery);
+
+// How a call ended. `size` is the `sizeof` of the structure.
+tidings_result tidings_answer_outcome(const tidings_answer *answer, tidings_outcome *outcome, size_t size);
+
+// Why the call ended as it did, where the outcome alone does not say: a text such as `server_lost`; sets NULL otherwise.
+tidings_result tidings_answer_reason(const tidings_answer *answer,
+                                     tidings_text **reason);
+
+// The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered; sets NULL
+// otherwise.
+tidings_result tidings_answer_undelivered(const tidings_answer *answer,
+                                          tidings_text **undelivered);
+
+// Frees an answer. NULL is fine.
+tidings_result tidings_answer_free(tidings_answer *answer);
 
 // How many events there are: 0 or more, for a batch may hold a gap alone.
 tidings_result tidings_batch_count(const tidings_batch *batch, size_t *count);
@@ -466,6 +653,12 @@ tidings_result tidings_batch_gap(const tidings_batch *batch, tidings_gap *gap, s
 
 // The cursor of a reader that has the first `events` of the batch's events; all of them, if there are fewer.
 tidings_result tidings_batch_cursor(const tidings_batch *batch, size_t events, tidings_text **cursor);
+
+// The newest event's number when the batch was read: sets `*has_head` to 1 and `*head_seq`, or both to 0 if there never was
+// one.
+tidings_result tidings_batch_head(const tidings_batch *batch,
+                                  int32_t *has_head,
+                                  uint64_t *head_seq);
 
 // Whether the stream is closed and the events reach its end: sets 1 or 0.
 tidings_result tidings_batch_ended(const tidings_batch *batch, int32_t *ended);
@@ -496,6 +689,13 @@ tidings_result tidings_hub_begin_call(const tidings_hub *hub,
                                       uint64_t *token,
                                       tidings_answer **answer);
 
+// Judges a config as that of a call would be, without a call and without opening the hub: sets the triggers that nothing
+// here fires. Of `begin`, `TIDINGS_BEGIN_CONFIG`, `…_ROUTE_TYPE`, `…_OPEN` and whether there is a `…_PEER` count.
+// `TIDINGS_INVALID_CONFIG`: `tidings_last_faults` says why. Free them with `tidings_texts_free`.
+tidings_result tidings_hub_check_config(const tidings_hub *hub,
+                                        const tidings_begin *begin,
+                                        tidings_texts **ignored);
+
 // Cancels the call of that id, wherever it runs, if it is `asker`'s. The answer is a number: 1, or 0 where there is no
 // such call.
 tidings_result tidings_hub_cancel_call(const tidings_hub *hub,
@@ -512,6 +712,12 @@ tidings_result tidings_call_id(const tidings_call *call, tidings_text **id);
 
 // The params of `notifications/config/acknowledged`, as JSON text: what is to be sent before the tool runs.
 tidings_result tidings_call_acknowledgement(const tidings_call *call, tidings_text **json);
+
+// The ids of the routes that were accepted. Free them with `tidings_texts_free`.
+tidings_result tidings_call_accepted_routes(const tidings_call *call, tidings_texts **routes);
+
+// The triggers of the config that nothing here fires. Free them with `tidings_texts_free`.
+tidings_result tidings_call_ignored_triggers(const tidings_call *call, tidings_texts **triggers);
 
 // Appends an event of the tool, without waiting. Its type has a vendor's prefix, its payload is a JSON object (SEP-2694);
 // `io.tidings.progress` and `io.tidings.log` are for the adapter of an SDK, which records what the client was notified of.
@@ -642,6 +848,21 @@ tidings_result tidings_result_name(tidings_result result,
 
 // Whether the same call may succeed later: sets 1 or 0.
 tidings_result tidings_result_retryable(tidings_result result, int32_t *retryable);
+
+// The events behind a place as JSON Lines, one object each, as SEP-2694 has them. The place is as for
+// `tidings_stream_read`. Free it with `tidings_export_free`.
+tidings_result tidings_stream_export(const tidings_stream *stream,
+                                     const char *cursor,
+                                     size_t cursor_len,
+                                     int64_t after,
+                                     tidings_export **exported);
+
+// The next lines, each with its newline; sets NULL at the end. Blocks for a read. Free them with `tidings_text_free`.
+tidings_result tidings_export_next(const tidings_export *exported,
+                                   tidings_text **lines);
+
+// Frees an export. NULL is fine.
+tidings_result tidings_export_free(tidings_export *exported);
 
 // The profile of an MCP peer: its protocol version, such as `2025-11-25`, and the capabilities of the server and of the
 // client as JSON text. Free it with `tidings_profile_free`.
@@ -795,9 +1016,6 @@ tidings_result tidings_hub_flush(const tidings_hub *hub,
                                  uint64_t *token,
                                  tidings_answer **answer);
 
-// The numbers of a hub in Prometheus's text format.
-tidings_result tidings_hub_prometheus(const tidings_hub *hub, tidings_text **text);
-
 // Ends the calls of a hub, commits what waits and closes the store. The answer is a number: 1 if all of it was done in
 // time. What was made of the hub is closed with it; every handle still has to be freed.
 tidings_result tidings_hub_close(const tidings_hub *hub,
@@ -809,6 +1027,103 @@ tidings_result tidings_hub_close(const tidings_hub *hub,
 // Frees a hub's handle. The hub stays open as long as something that was made of it has a handle; close it before, where
 // all that was appended is to be kept. NULL is fine.
 tidings_result tidings_hub_free(tidings_hub *hub);
+
+// The numbers of a hub. `size` is the `sizeof` of the structure.
+tidings_result tidings_hub_stats(const tidings_hub *hub, tidings_stats *stats, size_t size);
+
+// The numbers of a hub in Prometheus's text format.
+tidings_result tidings_hub_prometheus(const tidings_hub *hub, tidings_text **text);
+
+// What the settled attempts of a delivery came to, in order: categories of failures, and none where it was taken. Blocks for
+// a read. Free them with `tidings_texts_free`.
+tidings_result tidings_hub_attempts(const tidings_hub *hub,
+                                    const char *id,
+                                    size_t id_len,
+                                    tidings_texts **attempts);
+
+// Endpoints of a principal, or all where it is NULL; at most `limit`. Blocks for a read. Free them with
+// `tidings_endpoints_free`.
+tidings_result tidings_hub_endpoints(const tidings_hub *hub,
+                                     const char *principal,
+                                     size_t principal_len,
+                                     uint32_t limit,
+                                     tidings_endpoints **endpoints);
+
+// How many there are.
+tidings_result tidings_endpoints_count(const tidings_endpoints *endpoints, size_t *count);
+
+// The endpoint at `index`, from 0. `size` is the `sizeof` of the structure.
+tidings_result tidings_endpoints_get(const tidings_endpoints *endpoints,
+                                     size_t index,
+                                     tidings_endpoint *endpoint,
+                                     size_t size);
+
+// Frees a list of endpoints. NULL is fine.
+tidings_result tidings_endpoints_free(tidings_endpoints *endpoints);
+
+// Has an endpoint tried again (1), or sends nothing more to it (0). Blocks for a commit.
+tidings_result tidings_hub_set_endpoint(const tidings_hub *hub,
+                                        const char *key,
+                                        size_t key_len,
+                                        int32_t enabled);
+
+// Offers a place that takes deliveries: of a `route_type` `message` or `callback` with the `name` of a handler; of `message`
+// or `signal` for the connection that `TIDINGS_BEGIN_PEER` named, `peer`; or of a type of the program's own, without either
+// (NULL). `limit`: deliveries in the program's hands or queued for it, the others wait in the store; `timeout_ms`: how long
+// one may take. 0 leaves each as the library has it by default. The first use of the hub opens it, which blocks. Free it
+// with `tidings_outlet_free`.
+tidings_result tidings_hub_outlet(const tidings_hub *hub,
+                                  const char *route_type,
+                                  size_t route_type_len,
+                                  const char *name,
+                                  size_t name_len,
+                                  const char *peer,
+                                  size_t peer_len,
+                                  uint32_t limit,
+                                  uint64_t timeout_ms,
+                                  tidings_outlet **outlet);
+
+// Whether this process offers such a place now: sets 1 or 0. The arguments are those of `tidings_hub_outlet`.
+tidings_result tidings_hub_offers(const tidings_hub *hub,
+                                  const char *route_type,
+                                  size_t route_type_len,
+                                  const char *name,
+                                  size_t name_len,
+                                  const char *peer,
+                                  size_t peer_len,
+                                  int32_t *offered);
+
+// Waits for the next delivery: take it with `tidings_answer_host_delivery`. Several may be waited for at a time.
+tidings_result tidings_outlet_next(const tidings_outlet *outlet,
+                                   const tidings_port *port,
+                                   uint64_t *token,
+                                   tidings_answer **answer);
+
+// Offers the place no longer: whoever waits is told that no more come.
+tidings_result tidings_outlet_close(const tidings_outlet *outlet);
+
+// Closes and frees an outlet. NULL is fine.
+tidings_result tidings_outlet_free(tidings_outlet *outlet);
+
+// What there is to know of a delivery. `size` is the `sizeof` of the structure.
+tidings_result tidings_host_delivery_get(const tidings_host_delivery *delivery,
+                                         tidings_host_delivery_facts *facts,
+                                         size_t size);
+
+// The JSON-RPC notification that a route of type `message` sends: JSON text.
+tidings_result tidings_host_delivery_frame(const tidings_host_delivery *delivery, tidings_text **frame);
+
+// The program has it: sets 1; or 0: too late, or answered before, and it may come once more.
+tidings_result tidings_host_delivery_confirm(const tidings_host_delivery *delivery, int32_t *in_time);
+
+// The program does not take it: `why` is one of `TIDINGS_REFUSE_…`. Sets 1; or 0: too late, or answered before.
+tidings_result tidings_host_delivery_refuse(const tidings_host_delivery *delivery,
+                                            int32_t why,
+                                            int32_t *in_time);
+
+// Frees a delivery. One that was not answered when the last that holds it goes, its answer included, has failed and is tried
+// again. NULL is fine.
+tidings_result tidings_host_delivery_free(tidings_host_delivery *delivery);
 
 // A connection to write to. `principal`, unless it is NULL, is whose it is: for publishes with an audience. `deadline_ms`
 // is how long the program may take for what it was handed, 0 as the library has it by default; a connection that takes
@@ -925,40 +1240,6 @@ tidings_result tidings_port_cancel(const tidings_port *port, uint64_t token);
 // Frees a port and cancels what waits there. NULL is fine.
 tidings_result tidings_port_free(tidings_port *port);
 
-// What an answer is: one of `TIDINGS_ANSWER_…`.
-tidings_result tidings_answer_kind(const tidings_answer *answer, int32_t *kind);
-
-// The number of an answer that is one.
-tidings_result tidings_answer_number(const tidings_answer *answer, uint64_t *number);
-
-// Takes the events of an answer that has some: sets `*batch`, to be freed with `tidings_batch_free`, and `*state` to
-// `TIDINGS_ANSWER_BATCH`; or sets `*batch` to NULL and `*state` to `TIDINGS_ANSWER_END` or `TIDINGS_ANSWER_AGAIN`. What was
-// taken counts as read: the tail's cursor moves behind it.
-tidings_result tidings_answer_batch(const tidings_answer *answer,
-                                    tidings_batch **batch,
-                                    int32_t *state);
-
-// The writer of an answer that has one. Free it with `tidings_writer_free`.
-tidings_result tidings_answer_writer(const tidings_answer *answer, tidings_writer **writer);
-
-// The call of an answer that has one. Free it with `tidings_call_free`.
-tidings_result tidings_answer_call(const tidings_answer *answer, tidings_call **call);
-
-// How a call ended. `size` is the `sizeof` of the structure.
-tidings_result tidings_answer_outcome(const tidings_answer *answer, tidings_outcome *outcome, size_t size);
-
-// Why the call ended as it did, where the outcome alone does not say: a text such as `server_lost`; sets NULL otherwise.
-tidings_result tidings_answer_reason(const tidings_answer *answer,
-                                     tidings_text **reason);
-
-// The JSON text for `_meta["io.tidings/undelivered"]` of the result, where something could not be delivered; sets NULL
-// otherwise.
-tidings_result tidings_answer_undelivered(const tidings_answer *answer,
-                                          tidings_text **undelivered);
-
-// Frees an answer. NULL is fine.
-tidings_result tidings_answer_free(tidings_answer *answer);
-
 // The version of the ABI of the library that was loaded: compare it with `TIDINGS_ABI_VERSION`.
 uint32_t tidings_abi_version(void);
 
@@ -975,6 +1256,40 @@ void tidings_after_fork_in_child(void);
 
 // Closes every hub that is open, for the end of the process: sets 1 if all that waited was committed in time.
 tidings_result tidings_close_all(uint64_t deadline_ms, int32_t *complete);
+
+// The progress of a request that brought that `progressToken` (JSON text), or none (NULL). Reports that come sooner than
+// `min_interval_ms` after one another are not sent. Free it with `tidings_progress_free`.
+tidings_result tidings_progress_new(const char *token,
+                                    size_t token_len,
+                                    uint64_t min_interval_ms,
+                                    tidings_progress **progress);
+
+// The params of `notifications/progress` (JSON text), or why there are none: sets one of `*params` and `*why` and the other
+// to NULL. `why` is a name such as `no_token`, `not_increasing`, `too_soon`, `ended`. `total` is NAN where it is not known,
+// `message` may be NULL, `now_ms` is any clock's that does not go back.
+tidings_result tidings_progress_report(const tidings_progress *progress,
+                                       double value,
+                                       double total,
+                                       const char *message,
+                                       size_t message_len,
+                                       uint64_t now_ms,
+                                       tidings_text **params,
+                                       tidings_text **why);
+
+// The request has its answer: nothing more is reported.
+tidings_result tidings_progress_end(const tidings_progress *progress);
+
+// Frees it. NULL is fine.
+tidings_result tidings_progress_free(tidings_progress *progress);
+
+// Whether a message of that level is sent (`debug` … `emergency`): sets 1 or 0. `asked` is the level that the client asked
+// for, NULL if it asked for none; `per_request` is 1 where MCP has it in each request (2026-07-28), 0 where a session has it.
+tidings_result tidings_log_passes(int32_t per_request,
+                                  const char *asked,
+                                  size_t asked_len,
+                                  const char *level,
+                                  size_t level_len,
+                                  int32_t *passes);
 
 // Appends `count` events of one type, numbered inside the commit, after which it is done: all of them or none. The answer
 // is a number, the first event's. `key`, unless it is NULL, is a text under which this is appended once: whoever appends
@@ -1041,6 +1356,9 @@ tidings_result tidings_writer_append(const tidings_writer *writer,
 // The cursor of a reader that has the event of that number.
 tidings_result tidings_writer_cursor(const tidings_writer *writer, uint64_t seq, tidings_text **cursor);
 
+// The cursor of a reader that has everything that was appended so far.
+tidings_result tidings_writer_last_cursor(const tidings_writer *writer, tidings_text **cursor);
+
 // Whether more waits for the store than is good: sets 1 or 0.
 tidings_result tidings_writer_congested(const tidings_writer *writer, int32_t *congested);
 
@@ -1076,6 +1394,73 @@ tidings_result tidings_tail_close(const tidings_tail *tail);
 // Closes and frees a tail. NULL is fine.
 tidings_result tidings_tail_free(tidings_tail *tail);
 
+// The task of that id, if it is one that `asker`, a principal, may ask for; sets NULL if there is none. Blocks for a read.
+// Free it with `tidings_task_free`.
+tidings_result tidings_hub_task(const tidings_hub *hub,
+                                const char *id,
+                                size_t id_len,
+                                const char *asker,
+                                size_t asker_len,
+                                tidings_task **task);
+
+// What there is to know of a task. `size` is the `sizeof` of the structure.
+tidings_result tidings_task_get(const tidings_task *task, tidings_task_facts *facts, size_t size);
+
+// Frees a task's handle; the task goes on. NULL is fine.
+tidings_result tidings_task_free(tidings_task *task);
+
+// Cancels the task of that id, unless it has ended. The answer is a number: 1; or 0 where there is none that `asker` may
+// ask for.
+tidings_result tidings_hub_cancel_task(const tidings_hub *hub,
+                                       const char *id,
+                                       size_t id_len,
+                                       const char *asker,
+                                       size_t asker_len,
+                                       const tidings_port *port,
+                                       uint64_t *token,
+                                       tidings_answer **answer);
+
+// Gives a running task its client's answers (`tasks/update`): the JSON text of an object. The answer is a number: 1; or 0
+// where there is no task that `asker` may ask for.
+tidings_result tidings_hub_answer_task(const tidings_hub *hub,
+                                       const char *id,
+                                       size_t id_len,
+                                       const char *asker,
+                                       size_t asker_len,
+                                       const uint8_t *responses,
+                                       size_t responses_len,
+                                       const tidings_port *port,
+                                       uint64_t *token,
+                                       tidings_answer **answer);
+
+// Makes a call a task, for `ttl_ms` after its end. `bound`: 1, only its principal may ask for it; 0, whoever has its id. The
+// answer is a number: 1; or 0: the call had ended.
+tidings_result tidings_call_become_task(const tidings_call *call,
+                                        uint64_t ttl_ms,
+                                        int32_t bound,
+                                        const tidings_port *port,
+                                        uint64_t *token,
+                                        tidings_answer **answer);
+
+// Asks the client of a task for input, the JSON text of an object by names, and waits for all of it
+// (`tidings_hub_answer_task`, in any process). The answer is a text: the JSON text of the responses by the same names.
+tidings_result tidings_call_ask(const tidings_call *call,
+                                const uint8_t *requests,
+                                size_t requests_len,
+                                const tidings_port *port,
+                                uint64_t *token,
+                                tidings_answer **answer);
+
+// The client is gone and the call goes on, for `time_ms` at most, if no more than `calls` of those that are counted as
+// `counted_as` (a principal, or what stands in for one) go on like that: sets 1; or 0: there is no room, and the call is to
+// be cancelled.
+tidings_result tidings_call_detach(const tidings_call *call,
+                                   const char *counted_as,
+                                   size_t counted_as_len,
+                                   uint32_t calls,
+                                   uint64_t time_ms,
+                                   int32_t *goes_on);
+
 // A text's bytes: `*len` of them, and a NUL behind the last, which does not count. They stay where they are until the
 // text is freed.
 tidings_result tidings_text_get(const tidings_text *text,
@@ -1085,13 +1470,26 @@ tidings_result tidings_text_get(const tidings_text *text,
 // Frees a text. NULL is fine.
 tidings_result tidings_text_free(tidings_text *text);
 
+// How many there are.
+tidings_result tidings_texts_count(const tidings_texts *texts, size_t *count);
+
+// The text at `index`, from 0; its `data` is NULL where there is none. It stays where it is until the list is freed. `size`
+// is the `sizeof` of the structure.
+tidings_result tidings_texts_get(const tidings_texts *texts,
+                                 size_t index,
+                                 tidings_bytes *text,
+                                 size_t size);
+
+// Frees a list of texts. NULL is fine.
+tidings_result tidings_texts_free(tidings_texts *texts);
+
 // A receiver with these secrets: `whsec_…`, which may be missing; two of them during rotation. Free it with
 // `tidings_webhook_free`.
 tidings_result tidings_webhook_new(const tidings_bytes *secrets, size_t count, tidings_webhook **webhook);
 
 // Checks a webhook: its body as it was received, byte for byte, and its headers. `now` is the time in seconds since 1970,
-// `tolerance` how many seconds the webhook's may be away from it. `TIDINGS_OK`: it is the sender's.
-// `TIDINGS_UNVERIFIED`: it is not to be trusted.
+// `tolerance` how many seconds the webhook's may be away from it, such as `TIDINGS_WEBHOOK_TOLERANCE`. `TIDINGS_OK`: it is the sender's.
+// `TIDINGS_UNVERIFIED`: it is not to be trusted; the message begins with a stable name and a colon, such as `mismatch:`.
 tidings_result tidings_webhook_verify(const tidings_webhook *webhook,
                                       const uint8_t *body,
                                       size_t body_len,
@@ -1114,6 +1512,12 @@ tidings_result tidings_webhook_sign(const tidings_webhook *webhook,
 tidings_result tidings_webhook_challenge_answer(const uint8_t *body,
                                                 size_t body_len,
                                                 tidings_text **answer);
+
+// The document that says which paths of a host receive webhooks, as JSON text: to be served as
+// `/.well-known/mcp-webhook-receiver.json`.
+tidings_result tidings_webhook_receiver_document(const tidings_bytes *paths,
+                                                 size_t count,
+                                                 tidings_text **document);
 
 // Frees a receiver. NULL is fine.
 tidings_result tidings_webhook_free(tidings_webhook *webhook);

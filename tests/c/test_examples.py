@@ -18,7 +18,7 @@ import pytest
 import standardwebhooks
 from c.declared import EXAMPLES, WARNINGS, need
 
-NAMES = ["resume", "webhook", "poll", "fanout"]
+NAMES = ["resume", "webhook", "poll", "fanout", "tasks"]
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 RESUMED = """a reader:
 0 {"step":0}
@@ -90,6 +90,18 @@ def test_fan_out_in_an_epoll_loop(built: Path, tmp_path: Path) -> None:
     counts = [line for line in said if ": told " in line]
     assert counts == ["tools: told 2, skipped 1, failed 0"] * 3 + ["resource: told 2, skipped 1, failed 0"]
     assert sorted(line for line in said if line not in counts) == sorted(TOLD)
+
+
+def test_a_task_that_asks_and_a_route_that_the_program_serves(built: Path, tmp_path: Path) -> None:
+    assert run(built / "tasks", f"sqlite:{tmp_path}/tidings.db").splitlines() == [
+        "task: input_required",
+        'answered: {"size":{"action":"accept","content":{"size":42}}}',
+        "route desk is told: completed, attempt 1",
+        "in time: 1",
+        "task: completed",
+        "events: 2",
+        "dead: 0",
+    ]
 
 
 @pytest.fixture

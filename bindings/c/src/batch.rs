@@ -147,6 +147,24 @@ fn place_after(page: &Page, events: usize) -> u64 {
     }
 }
 
+/// The newest event's number when the batch was read: sets `*has_head` to 1 and `*head_seq`, or both to 0 if there never was
+/// one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_batch_head(
+    batch: *const tidings_batch,
+    has_head: *mut i32,
+    head_seq: *mut u64,
+) -> tidings_result {
+    entry("tidings_batch_head", || {
+        // SAFETY: the header's conventions.
+        let (has_head, head_seq) = unsafe { (Out::new("has_head", has_head)?, Out::new("head_seq", head_seq)?) };
+        let head = BATCHES.get("batch", batch)?.head_seq;
+        has_head.set(i32::from(head.is_some()));
+        head_seq.set(head.unwrap_or(0));
+        Ok(())
+    })
+}
+
 /// Whether the stream is closed and the events reach its end: sets 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_batch_ended(batch: *const tidings_batch, ended: *mut i32) -> tidings_result {

@@ -4,14 +4,16 @@ use std::ffi::c_char;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tidings_bridge::{self as bridge, Begin, Call, Ended, Error, ErrorCode, RequestId};
+use tidings_bridge::{self as bridge, Begin, Call, Ended, Error, ErrorCode, RequestId, TaskTerms};
 
+use crate::answer::tidings_answer;
 use crate::entry::{Result, entry, tidings_result};
 use crate::handle::Table;
 use crate::hub::{HUBS, tidings_hub};
 use crate::memory::{self, Out};
-use crate::port::{Waiter, tidings_answer, tidings_port};
+use crate::port::{Waiter, tidings_port};
 use crate::text::{give, tidings_text};
+use crate::texts::{self, tidings_texts};
 
 /// A tool call that asks to be watched: what `tidings_hub_begin_call` is told of it.
 #[allow(non_camel_case_types, reason = "C's names")]
@@ -41,6 +43,15 @@ pub const TIDINGS_BEGIN_TOOL: i32 = 6;
 pub const TIDINGS_BEGIN_TRACEPARENT: i32 = 7;
 /// The server's time limit, in milliseconds.
 pub const TIDINGS_BEGIN_TIMEOUT_MS: i32 = 8;
+/// The program's own name for the connection of the calling session, where one outlives the request: for routes of type
+/// `message` and `signal`, see `tidings_hub_outlet`. Text.
+pub const TIDINGS_BEGIN_PEER: i32 = 9;
+/// Adds a name that routes of type `message` and `callback` may have. Text.
+pub const TIDINGS_BEGIN_OPEN: i32 = 10;
+/// It is a task from the start, for so many milliseconds after its end. Number.
+pub const TIDINGS_BEGIN_TASK_TTL_MS: i32 = 11;
+/// Whether only its principal may ask for the task: 1, or 0, as it is if it is not told. Number.
+pub const TIDINGS_BEGIN_TASK_BOUND: i32 = 12;
 
 /// The tool returned a result.
 pub const TIDINGS_OUTCOME_COMPLETED: i32 = 1;
@@ -86,33 +97,46 @@ struct Draft {
     route_types: Vec<String>,
     principal: Option<String>,
     session: Option<String>,
+    peer: Option<String>,
+    open: Vec<String>,
     request_id: Option<RequestId>,
     tool: Option<String>,
     traceparent: Option<String>,
     timeout: Option<Duration>,
+    task_ttl_ms: Option<u64>,
+    task_bound: bool,
 }
 
 impl Draft {
     fn begin(&self) -> Result<Begin> {
-        let needed = |what: &Option<String>, name: &str| {
-            what.clone().ok_or_else(|| Error::argument("begin", format!("{name} has to be set")))
-        };
-        Ok(Begin {
+        let needed = |name: &str| Error::argument("begin", format!("{name} has to be set"));
+        if self.principal.is_none() {
+            return Err(needed("TIDINGS_BEGIN_PRINCIPAL"));
+        }
+        if self.request_id.is_none() {
+            return Err(needed("TIDINGS_BEGIN_REQUEST_ID"));
+        }
+        if self.tool.is_none() {
+            return Err(needed("TIDINGS_BEGIN_TOOL"));
+        }
+        Ok(self.as_it_is())
+    }
+
+    /// With nothing in the place of what was not told: for a config that is judged without a call.
+    fn as_it_is(&self) -> Begin {
+        Begin {
             config: self.config.clone(),
             route_types: self.route_types.clone(),
-            principal: needed(&self.principal, "TIDINGS_BEGIN_PRINCIPAL")?,
+            principal: self.principal.clone().unwrap_or_default(),
             session: self.session.clone(),
-            peer: None,
-            open: Vec::new(),
-            request_id: self
-                .request_id
-                .clone()
-                .ok_or_else(|| Error::argument("begin", "TIDINGS_BEGIN_REQUEST_ID has to be set"))?,
-            tool: needed(&self.tool, "TIDINGS_BEGIN_TOOL")?,
+            peer: self.peer.clone(),
+            open: self.open.clone(),
+            request_id: self.request_id.clone().unwrap_or_else(|| 0_i64.into()),
+            tool: self.tool.clone().unwrap_or_default(),
             timeout: self.timeout,
-            task: None,
+            task: self.task_ttl_ms.map(|ttl_ms| TaskTerms { ttl_ms, bound: self.task_bound }),
             traceparent: self.traceparent.clone(),
-        })
+        }
     }
 }
 
@@ -154,6 +178,8 @@ pub unsafe extern "C" fn tidings_begin_set_text(
                 draft.request_id = Some(id);
             }
             TIDINGS_BEGIN_TOOL => draft.tool = Some(value),
+            TIDINGS_BEGIN_PEER => draft.peer = Some(value),
+            TIDINGS_BEGIN_OPEN => draft.open.push(value),
             TIDINGS_BEGIN_TRACEPARENT => draft.traceparent = Some(value),
             _ => return Err(Error::argument("field", "is none that is a text")),
         }
@@ -173,6 +199,8 @@ pub unsafe extern "C" fn tidings_begin_set_number(
         let mut draft = begin.lock().unwrap_or_else(PoisonError::into_inner);
         match field {
             TIDINGS_BEGIN_TIMEOUT_MS => draft.timeout = Some(Duration::from_millis(value)),
+            TIDINGS_BEGIN_TASK_TTL_MS => draft.task_ttl_ms = Some(value),
+            TIDINGS_BEGIN_TASK_BOUND => draft.task_bound = memory::flag_of("value", value)?,
             _ => return Err(Error::argument("field", "is none that is a number")),
         }
         Ok(())
@@ -201,6 +229,25 @@ pub unsafe extern "C" fn tidings_hub_begin_call(
         let draft = BEGINS.get("begin", begin)?;
         let begin = draft.lock().unwrap_or_else(PoisonError::into_inner).begin()?;
         waiter.begin(HUBS.get("hub", hub)?.begin_call(begin))
+    })
+}
+
+/// Judges a config as that of a call would be, without a call and without opening the hub: sets the triggers that nothing
+/// here fires. Of `begin`, `TIDINGS_BEGIN_CONFIG`, `…_ROUTE_TYPE`, `…_OPEN` and whether there is a `…_PEER` count.
+/// `TIDINGS_INVALID_CONFIG`: `tidings_last_faults` says why. Free them with `tidings_texts_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_hub_check_config(
+    hub: *const tidings_hub,
+    begin: *const tidings_begin,
+    ignored: *mut *mut tidings_texts,
+) -> tidings_result {
+    entry("tidings_hub_check_config", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("ignored", ignored) }?;
+        let draft = BEGINS.get("begin", begin)?;
+        let begin = draft.lock().unwrap_or_else(PoisonError::into_inner).as_it_is();
+        texts::give(out, HUBS.get("hub", hub)?.check_config(&begin)?);
+        Ok(())
     })
 }
 
@@ -250,6 +297,34 @@ pub unsafe extern "C" fn tidings_call_acknowledgement(
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("json", json) }?;
         give(out, CALLS.get("call", call)?.acknowledgement())
+    })
+}
+
+/// The ids of the routes that were accepted. Free them with `tidings_texts_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_call_accepted_routes(
+    call: *const tidings_call,
+    routes: *mut *mut tidings_texts,
+) -> tidings_result {
+    entry("tidings_call_accepted_routes", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("routes", routes) }?;
+        texts::give(out, CALLS.get("call", call)?.accepted_routes());
+        Ok(())
+    })
+}
+
+/// The triggers of the config that nothing here fires. Free them with `tidings_texts_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_call_ignored_triggers(
+    call: *const tidings_call,
+    triggers: *mut *mut tidings_texts,
+) -> tidings_result {
+    entry("tidings_call_ignored_triggers", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("triggers", triggers) }?;
+        texts::give(out, CALLS.get("call", call)?.ignored_triggers());
+        Ok(())
     })
 }
 

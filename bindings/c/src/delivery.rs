@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tidings_bridge::{Delivery, Error};
 
+use crate::answer::tidings_answer;
 use crate::entry::{entry, tidings_result};
 use crate::handle::Table;
 use crate::hub::{HUBS, tidings_hub};
 use crate::memory::{self, Out, tidings_bytes, write_sized};
-use crate::port::{Waiter, tidings_answer, tidings_port};
+use crate::port::{Waiter, tidings_port};
 use crate::text::{TEXTS, give, tidings_text};
 
 /// Deliveries as they were when they were asked for.

@@ -43,7 +43,7 @@ pub const TIDINGS_FORKED: i32 = 12;
 pub const TIDINGS_TIMEOUT: i32 = 13;
 /// A defect of Tidings. Please report it.
 pub const TIDINGS_INTERNAL: i32 = 14;
-/// A webhook is not to be trusted; the message says why.
+/// A webhook is not to be trusted; the message says why, by a stable name and a colon first.
 pub const TIDINGS_UNVERIFIED: i32 = 1000;
 
 thread_local! {

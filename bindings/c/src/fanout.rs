@@ -4,11 +4,12 @@ use std::ffi::c_char;
 
 use tidings_bridge::{Error, Outbox, OutboxTask, Profile};
 
+use crate::answer::tidings_answer;
 use crate::entry::{entry, tidings_result};
 use crate::handle::Table;
 use crate::hub::{HUBS, tidings_hub};
 use crate::memory::{self, Out, tidings_bytes, write_sized};
-use crate::port::{Waiter, tidings_answer, tidings_port};
+use crate::port::{Waiter, tidings_port};
 use crate::text::{give, tidings_text};
 
 /// What a peer and its server negotiated.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tidings_bridge::{self as bridge, Error, Hub, Keep, Settings};
 
-use crate::entry::{Result, entry, tidings_result};
+use crate::answer::tidings_answer;
+use crate::entry::{entry, tidings_result};
 use crate::handle::Table;
 use crate::memory::{self, Out};
-use crate::port::{Waiter, tidings_answer, tidings_port};
+use crate::port::{Waiter, tidings_port};
 use crate::stream::{STREAMS, TAILS, WRITERS, durability, tidings_stream, tidings_tail, tidings_writer};
-use crate::text::{give, tidings_text};
 
 /// Options of a hub. What is not set is as the library has it by default.
 #[allow(non_camel_case_types, reason = "C's names")]
@@ -67,7 +67,7 @@ pub const TIDINGS_OPTION_WORKER_LEASE_MS: i32 = 19;
 pub const TIDINGS_OPTION_MAX_BODY_BYTES: i32 = 20;
 /// Bytes of events that may wait for the store. Number.
 pub const TIDINGS_OPTION_BUFFER_BYTES: i32 = 21;
-/// Events kept of each stream. Number.
+/// Events kept of each stream. Number; as for those below, `UINT64_MAX` sets no limit.
 pub const TIDINGS_OPTION_KEEP_EVENTS: i32 = 22;
 /// Bytes kept of each stream. Number.
 pub const TIDINGS_OPTION_KEEP_BYTES: i32 = 23;
@@ -79,6 +79,8 @@ pub const TIDINGS_OPTION_KEEP_AFTER_CLOSE_MS: i32 = 25;
 pub const TIDINGS_OPTION_KEEP_TOTAL_EVENTS: i32 = 26;
 /// Bytes kept of all streams. Number.
 pub const TIDINGS_OPTION_KEEP_TOTAL_BYTES: i32 = 27;
+/// `http://[user:password@]host:port`: the HTTP proxy through which webhooks leave. Text.
+pub const TIDINGS_OPTION_PROXY: i32 = 28;
 
 pub(crate) static OPTIONS: Table<Mutex<Settings>> = Table::new(8);
 pub(crate) static HUBS: Table<Hub> = Table::new(9);
@@ -119,6 +121,7 @@ pub unsafe extern "C" fn tidings_options_set_text(
             TIDINGS_OPTION_REDACT => settings.redact.push(value),
             TIDINGS_OPTION_DEFAULT_SECRET => settings.default_secret = Some(value),
             TIDINGS_OPTION_PREVIOUS_SECRET => settings.previous_secret = Some(value),
+            TIDINGS_OPTION_PROXY => settings.proxy = Some(value),
             TIDINGS_OPTION_VERIFY => settings.verify = Some(value),
             TIDINGS_OPTION_UNDELIVERABLE => settings.undeliverable = Some(value),
             _ => return Err(Error::argument("option", "is none that is a text")),
@@ -148,8 +151,8 @@ pub unsafe extern "C" fn tidings_options_set_number(
                 let port = u16::try_from(value).map_err(|_| Error::argument("value", "must be a port"))?;
                 settings.allow_ports.push(port);
             }
-            TIDINGS_OPTION_ALLOW_HTTP => settings.allow_http = flag(value)?,
-            TIDINGS_OPTION_REQUIRE_SECRET => settings.require_secret = flag(value)?,
+            TIDINGS_OPTION_ALLOW_HTTP => settings.allow_http = memory::flag_of("value", value)?,
+            TIDINGS_OPTION_REQUIRE_SECRET => settings.require_secret = memory::flag_of("value", value)?,
             TIDINGS_OPTION_CONCURRENCY => settings.concurrency = Some(small()?),
             TIDINGS_OPTION_ENDPOINT_CONCURRENCY => settings.endpoint_concurrency = Some(small()?),
             TIDINGS_OPTION_ENDPOINT_RATE => settings.endpoint_rate = Some(small()?),
@@ -166,21 +169,15 @@ pub unsafe extern "C" fn tidings_options_set_number(
 }
 
 fn set_keep(keep: &mut Keep, option: i32, value: u64) {
+    let limit = (value != u64::MAX).then_some(value);
+    let time = limit.map(Duration::from_millis);
     match option {
-        TIDINGS_OPTION_KEEP_EVENTS => keep.max_events = Some(value),
-        TIDINGS_OPTION_KEEP_BYTES => keep.max_bytes = Some(value),
-        TIDINGS_OPTION_KEEP_AGE_MS => keep.max_age = Some(Duration::from_millis(value)),
-        TIDINGS_OPTION_KEEP_AFTER_CLOSE_MS => keep.after_close = Some(Duration::from_millis(value)),
-        TIDINGS_OPTION_KEEP_TOTAL_EVENTS => keep.max_total_events = Some(value),
-        _ => keep.max_total_bytes = Some(value),
-    }
-}
-
-fn flag(value: u64) -> Result<bool> {
-    match value {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Error::argument("value", "must be 1 or 0")),
+        TIDINGS_OPTION_KEEP_EVENTS => keep.max_events = limit,
+        TIDINGS_OPTION_KEEP_BYTES => keep.max_bytes = limit,
+        TIDINGS_OPTION_KEEP_AGE_MS => keep.max_age = time,
+        TIDINGS_OPTION_KEEP_AFTER_CLOSE_MS => keep.after_close = time,
+        TIDINGS_OPTION_KEEP_TOTAL_EVENTS => keep.max_total_events = limit,
+        _ => keep.max_total_bytes = limit,
     }
 }
 
@@ -301,19 +298,6 @@ pub unsafe extern "C" fn tidings_hub_flush(
         // SAFETY: the header's conventions.
         let waiter = unsafe { Waiter::new(port, token, answer) }?;
         waiter.begin(HUBS.get("hub", hub)?.flush(self::durability(durability)?))
-    })
-}
-
-/// The numbers of a hub in Prometheus's text format.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidings_hub_prometheus(
-    hub: *const tidings_hub,
-    text: *mut *mut tidings_text,
-) -> tidings_result {
-    entry("tidings_hub_prometheus", || {
-        // SAFETY: the header's conventions.
-        let out = unsafe { Out::new("text", text) }?;
-        give(out, HUBS.get("hub", hub)?.prometheus())
     })
 }
 

@@ -9,18 +9,25 @@
 )]
 #![allow(clippy::too_many_arguments, reason = "C has neither options nor structures with defaults")]
 
+pub mod answer;
 pub mod batch;
 pub mod call;
 pub mod delivery;
 pub mod entry;
+pub mod export;
 pub mod fanout;
 mod handle;
 pub mod hub;
 mod layout;
 pub mod memory;
+pub mod operate;
+pub mod outlet;
 pub mod peer;
 pub mod port;
 pub mod process;
+pub mod progress;
 pub mod stream;
+pub mod task;
 pub mod text;
+pub mod texts;
 pub mod webhook;

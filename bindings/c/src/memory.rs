@@ -113,6 +113,11 @@ pub(crate) unsafe fn texts(name: &str, list: *const tidings_bytes, count: usize)
 
 /// What C calls a truth value.
 pub(crate) fn flag(name: &str, value: i32) -> Result<bool> {
+    flag_of(name, u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+/// The same, where all numbers cross as one type.
+pub(crate) fn flag_of(name: &str, value: u64) -> Result<bool> {
     match value {
         0 => Ok(false),
         1 => Ok(true),

@@ -4,11 +4,12 @@ use std::ffi::c_char;
 
 use tidings_bridge::{self as bridge, Append, Bytes, Durability, Error, Place, ReadLimits, Stream, Tail, Writer};
 
+use crate::answer::tidings_answer;
 use crate::batch::{BATCHES, tidings_batch};
 use crate::entry::{Result, entry, tidings_result};
 use crate::handle::Table;
 use crate::memory::{self, Out, tidings_bytes, tidings_pair};
-use crate::port::{Waiter, tidings_answer, tidings_port};
+use crate::port::{Waiter, tidings_port};
 use crate::text::{give, tidings_text};
 
 /// A stream, by its key.
@@ -64,7 +65,7 @@ fn flags(value: u32, known: u32) -> Result<u32> {
 
 /// # Safety
 /// As [`memory::text`].
-unsafe fn place(cursor: *const c_char, cursor_len: usize, after: i64) -> Result<Place> {
+pub(crate) unsafe fn place(cursor: *const c_char, cursor_len: usize, after: i64) -> Result<Place> {
     // SAFETY: the caller's promise.
     match unsafe { memory::optional_text("cursor", cursor, cursor_len) }? {
         Some(cursor) => Ok(Place::Cursor(cursor.to_owned())),
@@ -250,6 +251,19 @@ pub unsafe extern "C" fn tidings_writer_cursor(
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("cursor", cursor) }?;
         give(out, WRITERS.get("writer", writer)?.cursor_after(seq))
+    })
+}
+
+/// The cursor of a reader that has everything that was appended so far.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_writer_last_cursor(
+    writer: *const tidings_writer,
+    cursor: *mut *mut tidings_text,
+) -> tidings_result {
+    entry("tidings_writer_last_cursor", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("cursor", cursor) }?;
+        give(out, WRITERS.get("writer", writer)?.cursor()?)
     })
 }
 

@@ -15,6 +15,9 @@ pub struct tidings_webhook {
     _private: [u8; 0],
 }
 
+/// The tolerance that Standard Webhooks recommends, in seconds.
+pub const TIDINGS_WEBHOOK_TOLERANCE: u64 = 300;
+
 static WEBHOOKS: Table<Webhook> = Table::new(12);
 
 /// A receiver with these secrets: `whsec_…`, which may be missing; two of them during rotation. Free it with
@@ -34,8 +37,8 @@ pub unsafe extern "C" fn tidings_webhook_new(
 }
 
 /// Checks a webhook: its body as it was received, byte for byte, and its headers. `now` is the time in seconds since 1970,
-/// `tolerance` how many seconds the webhook's may be away from it. `TIDINGS_OK`: it is the sender's.
-/// `TIDINGS_UNVERIFIED`: it is not to be trusted.
+/// `tolerance` how many seconds the webhook's may be away from it, such as `TIDINGS_WEBHOOK_TOLERANCE`. `TIDINGS_OK`: it is the sender's.
+/// `TIDINGS_UNVERIFIED`: it is not to be trusted; the message begins with a stable name and a colon, such as `mismatch:`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_webhook_verify(
     webhook: *const tidings_webhook,
@@ -97,6 +100,21 @@ pub unsafe extern "C" fn tidings_webhook_challenge_answer(
         let found = tidings_bridge::challenge_answer(body);
         out.set(found.map_or(std::ptr::null_mut(), |json| TEXTS.insert(json.into())));
         Ok(())
+    })
+}
+
+/// The document that says which paths of a host receive webhooks, as JSON text: to be served as
+/// `/.well-known/mcp-webhook-receiver.json`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_webhook_receiver_document(
+    paths: *const tidings_bytes,
+    count: usize,
+    document: *mut *mut tidings_text,
+) -> tidings_result {
+    entry("tidings_webhook_receiver_document", || {
+        // SAFETY: the header's conventions.
+        let (out, paths) = unsafe { (Out::new("document", document)?, memory::texts("paths", paths, count)?) };
+        give(out, tidings_bridge::receiver_document(&paths))
     })
 }
 
