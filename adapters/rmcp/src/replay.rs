@@ -1,0 +1,111 @@
+//! A stream that was cut, from where its client was: what is kept, then what comes.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use rmcp::transport::streamable_http_server::session::ServerSseMessage;
+use tidings::proto::stream::{Cursor, CursorPrefix};
+use tidings::{Read, ReadLimits, Tail};
+use tokio::time::{Sleep, sleep};
+
+use crate::event_log::MESSAGE;
+use crate::message;
+
+/// How often it is looked whether the process that writes the stream is still there.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Ends with the stream's final response, or when nobody is left who could send it.
+pub(crate) struct Replay {
+    tail: Tail,
+    ready: VecDeque<ServerSseMessage>,
+    /// Another process may go on with the stream.
+    goes_on: bool,
+    look: Pin<Box<Sleep>>,
+    over: bool,
+}
+
+impl Replay {
+    pub(crate) fn new(tail: Tail, goes_on: bool) -> Self {
+        Self { tail, ready: VecDeque::new(), goes_on, look: Box::pin(sleep(LOOK)), over: false }
+    }
+
+    fn take(&mut self, read: &Read) {
+        let Cursor { stream, epoch, claim, next } = read.cursor;
+        let cursors = CursorPrefix::new(stream, epoch, claim);
+        if let Some(gap) = read.gap {
+            let first = read.events.first().map_or(next, |event| event.seq);
+            // A gap that names no stream has no place to go on from.
+            let at = gap.earliest_seq.map(|_| cursors.cursor(first));
+            self.ready.push_back(message::frame(at, message::of_gap(gap)));
+        }
+        for event in read.events.iter().filter(|event| event.kind == MESSAGE) {
+            match message::read(&event.payload) {
+                Ok(message) => {
+                    self.ready.push_back(message::frame(Some(cursors.cursor(event.seq.saturating_add(1))), message));
+                }
+                Err(error) => tracing::error!(seq = event.seq, %error, "a stored message cannot be read"),
+            }
+        }
+    }
+
+    /// Whether more may come of a stream from which nothing comes. What is committed is taken first.
+    fn is_left(&mut self) -> tidings::Result<bool> {
+        if self.goes_on || !self.tail.abandoned()? {
+            return Ok(true);
+        }
+        let read = self.tail.read(ReadLimits::default())?;
+        self.take(&read);
+        Ok(!read.events.is_empty() || read.gap.is_some())
+    }
+}
+
+impl Stream for Replay {
+    type Item = ServerSseMessage;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(frame) = this.ready.pop_front() {
+                return Poll::Ready(Some(frame));
+            }
+            if this.over {
+                return Poll::Ready(None);
+            }
+            let failed = match this.tail.poll_next(cx, ReadLimits::default()) {
+                Poll::Ready(Some(Ok(read))) => {
+                    this.take(&read);
+                    continue;
+                }
+                Poll::Ready(Some(Err(error))) => Some(error),
+                Poll::Ready(None) => None,
+                Poll::Pending => {
+                    ready!(this.look.as_mut().poll(cx));
+                    this.look = Box::pin(sleep(LOOK));
+                    match this.is_left() {
+                        Ok(true) => continue,
+                        Ok(false) => None,
+                        Err(error) => Some(error),
+                    }
+                }
+            };
+            this.over = true;
+            if let Some(error) = failed {
+                tracing::warn!(%error, "a stream could not be replayed to its end");
+            }
+        }
+    }
+}
+
+/// A stream that only says that it is not known here.
+pub(crate) struct Unknown(pub(crate) Option<ServerSseMessage>);
+
+impl Stream for Unknown {
+    type Item = ServerSseMessage;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.take())
+    }
+}

@@ -1,0 +1,291 @@
+//! A server's handler with Tidings around it.
+
+#![allow(deprecated, reason = "what an older client may still ask for is handed on")]
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::request::Parts;
+use rmcp::model::*;
+use rmcp::service::{MaybeSendFuture, NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::{ErrorData, ServerHandler};
+use serde_json::json;
+use tidings::proto::wire::tidings::CALLS_CANCEL;
+use tidings::proto::wire::{capability_json, sep2694, tidings::EXTENSION};
+use tokio_util::sync::CancellationToken;
+
+use crate::adapter::Adapter;
+use crate::call::{Asked, config_of, declares_tasks, watched};
+use crate::principal::{Asker, asker, is_modern, session_header};
+use crate::running::RunningCall;
+use crate::session_place::SessionPlaces;
+use crate::task_call::task_call;
+use crate::tasks::{TaskMode, Tasks, millis};
+use crate::{task_methods, task_stream, wire};
+
+/// A server's handler, whose tool calls are watched: what their clients asked to be told is told, whatever becomes of the
+/// connection. Everything else is the handler's own.
+///
+/// Made by [`Adapter::watch`], one for each connection.
+pub struct Watched<H> {
+    handler: Arc<H>,
+    terms: Adapter,
+    /// The Tasks extension, unless the handler has its own.
+    tasks: Option<Arc<Tasks>>,
+    /// Whom a request without a session or a principal counts as, where a connection outlives its requests.
+    stand_in: String,
+    places: SessionPlaces,
+    /// Calls that run, by session and request id, for `notifications/cancelled`.
+    running: Mutex<Cancels>,
+}
+
+type Cancels = HashMap<(Option<String>, RequestId), CancellationToken>;
+
+impl<H: ServerHandler> Watched<H> {
+    pub(crate) fn new(terms: Adapter, handler: H) -> Self {
+        let own = handler.get_info().capabilities.supports_tasks();
+        if own && terms.tasks.is_some() {
+            tracing::warn!("this server has tasks already: they stay its own, and ours are off");
+        }
+        let tasks = terms.tasks.clone().filter(|_| !own);
+        let handler = Arc::new(handler);
+        Self {
+            handler,
+            terms,
+            tasks,
+            stand_in: connection(),
+            places: SessionPlaces::default(),
+            running: Mutex::default(),
+        }
+    }
+
+    fn asker(&self, context: &RequestContext<RoleServer>) -> Asker {
+        let over_http = context.extensions.get::<Parts>().is_some();
+        asker(
+            self.terms.authenticate.as_ref(),
+            context,
+            || {
+                if over_http { connection() } else { self.stand_in.clone() }
+            },
+        )
+    }
+
+    fn running(&self) -> MutexGuard<'_, Cancels> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what this server can do besides.
+    fn advertise(&self, capabilities: &mut ServerCapabilities, tasks: bool) {
+        let mut add = |name: &str, settings: &str| {
+            let settings = serde_json::from_str(settings).unwrap_or_default();
+            capabilities.extensions.get_or_insert_default().insert(name.to_owned(), settings);
+        };
+        if !self.terms.routes.is_empty() {
+            add(EXTENSION, &capability_json(&self.terms.routes));
+        }
+        if tasks && self.tasks.is_some() {
+            let streams = self.terms.streams.as_ref().map(|_| json!({sep2694::EVENT_STREAMS: {}}));
+            add(TASKS_EXTENSION_ID, &streams.unwrap_or_else(|| json!({})).to_string());
+        }
+    }
+
+    async fn call(
+        &self,
+        params: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let config = if self.terms.routes.is_empty() { None } else { config_of(&mut context) };
+        let tasks = self.tasks.as_ref().filter(|tasks| tasks.mode(&params.name) != TaskMode::Never);
+        let declared = declares_tasks(&context);
+        let modern = is_modern(&context);
+        if modern && !declared && tasks.is_some_and(|tasks| tasks.mode(&params.name) == TaskMode::Required) {
+            return Err(wire::tasks_undeclared());
+        }
+        let tasks = tasks.filter(|_| declared);
+        if config.is_none() && tasks.is_none() {
+            return self.plain(params, context).await;
+        }
+        let asker = self.asker(&context);
+        let place = config.as_ref().and_then(|_| self.places.of(&self.terms, &context, &asker));
+        let key = (asker.session.clone(), context.id.clone());
+        let cancelled = CancellationToken::new();
+        self.running().insert(key.clone(), cancelled.clone());
+        let _forget = Forget { running: &self.running, key };
+        let asked = Asked { params, context, asker, modern, config, cancelled, place };
+        match tasks {
+            Some(tasks) => task_call(&self.terms, tasks, &self.handler, asked).await,
+            None => watched(&self.terms, &*self.handler, asked).await,
+        }
+    }
+
+    /// A call that nobody asked to be watched.
+    async fn plain(
+        &self,
+        params: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let running = RunningCall::plain(&context);
+        context.extensions.insert(running);
+        let Some(most) = self.terms.timeout else { return self.handler.call_tool(params, context).await };
+        let stop = context.ct.child_token();
+        context.ct = stop.clone();
+        match tokio::time::timeout(most, self.handler.call_tool(params, context)).await {
+            Ok(result) => result,
+            Err(_) => {
+                stop.cancel();
+                Err(wire::timed_out(millis(most)))
+            }
+        }
+    }
+}
+
+/// A call that runs no longer.
+struct Forget<'a> {
+    running: &'a Mutex<Cancels>,
+    key: (Option<String>, RequestId),
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+/// A principal for whom nobody stands.
+fn connection() -> String {
+    format!("connection:{}", crate::session_place::random())
+}
+
+/// Hands a request on as it is.
+macro_rules! hand_on {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> impl Future<Output = $answer> + MaybeSendFuture + '_ {
+            self.handler.$name($($argument),*)
+        })*
+    };
+}
+
+type Context = RequestContext<RoleServer>;
+type Noted = NotificationContext<RoleServer>;
+type Answered<T> = Result<T, ErrorData>;
+
+impl<H: ServerHandler> ServerHandler for Watched<H> {
+    hand_on! {
+        ping(context: Context) -> Answered<()>;
+        complete(request: CompleteRequestParams, context: Context) -> Answered<CompleteResult>;
+        set_level(request: SetLevelRequestParams, context: Context) -> Answered<()>;
+        get_prompt(request: GetPromptRequestParams, context: Context) -> Answered<GetPromptResponse>;
+        list_prompts(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListPromptsResult>;
+        list_resources(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListResourcesResult>;
+        list_resource_templates(request: Option<PaginatedRequestParams>, context: Context)
+            -> Answered<ListResourceTemplatesResult>;
+        read_resource(request: ReadResourceRequestParams, context: Context) -> Answered<ReadResourceResponse>;
+        listen(context: SubscriptionContext) -> Answered<()>;
+        subscribe(request: SubscribeRequestParams, context: Context) -> Answered<()>;
+        unsubscribe(request: UnsubscribeRequestParams, context: Context) -> Answered<()>;
+        list_tools(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListToolsResult>;
+        on_progress(notification: ProgressNotificationParam, context: Noted) -> ();
+        on_initialized(context: Noted) -> ();
+        on_roots_list_changed(context: Noted) -> ();
+        on_custom_notification(notification: CustomNotification, context: Noted) -> ();
+        list_skills(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListSkillsResult>;
+        get_skill(request: GetSkillRequestParams, context: Context) -> Answered<GetSkillResult>;
+        read_resource_directory(request: ReadResourceDirectoryRequestParams, context: Context)
+            -> Answered<ListResourcesResult>;
+    }
+
+    async fn initialize(&self, request: InitializeRequestParams, context: Context) -> Answered<InitializeResult> {
+        let mut result = self.handler.initialize(request, context).await?;
+        // To older clients the Tasks extension does not exist.
+        self.advertise(&mut result.capabilities, false);
+        Ok(result)
+    }
+
+    async fn discover(&self, context: Context) -> Answered<DiscoverResult> {
+        let mut result = self.handler.discover(context).await?;
+        self.advertise(&mut result.capabilities, true);
+        Ok(result)
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Answered<CallToolResponse> {
+        self.call(request, context).await
+    }
+
+    async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Answered<CustomResult> {
+        let params = request.params.as_ref();
+        match (request.method.as_str(), &self.tasks, &self.terms.streams) {
+            (sep2694::TASKS_STREAM, Some(tasks), Some(limits)) => {
+                if is_modern(&context) && !declares_tasks(&context) {
+                    return Err(wire::tasks_undeclared());
+                }
+                let asker = self.asker(&context);
+                task_stream::serve(&self.terms, tasks, limits, &asker, params, &context).await?;
+            }
+            (CALLS_CANCEL, ..) if !self.terms.routes.is_empty() => {
+                task_methods::cancel_call(&self.terms, params, &self.asker(&context).name).await?;
+            }
+            _ => return self.handler.on_custom_request(request, context).await,
+        }
+        Ok(CustomResult::new(json!({})))
+    }
+
+    async fn on_cancelled(&self, notification: CancelledNotificationParam, context: Noted) {
+        let session = context.extensions.get::<Parts>().and_then(session_header);
+        if let Some(id) = notification.request_id.clone()
+            && let Some(call) = self.running().get(&(session, id))
+        {
+            call.cancel();
+        }
+        self.handler.on_cancelled(notification, context).await;
+    }
+
+    async fn get_task(&self, request: GetTaskParams, context: Context) -> Answered<GetTaskResult> {
+        match &self.tasks {
+            Some(tasks) => task_methods::get(&self.terms, tasks, &request.task_id, &self.asker(&context).name),
+            None => self.handler.get_task(request, context).await,
+        }
+    }
+
+    async fn update_task(&self, request: UpdateTaskParams, context: Context) -> Answered<()> {
+        match &self.tasks {
+            Some(_) => task_methods::update(&self.terms, &request, &self.asker(&context).name).await,
+            None => self.handler.update_task(request, context).await,
+        }
+    }
+
+    async fn cancel_task(&self, request: CancelTaskParams, context: Context) -> Answered<()> {
+        match &self.tasks {
+            Some(_) => task_methods::cancel(&self.terms, &request.task_id, &self.asker(&context).name).await,
+            None => self.handler.cancel_task(request, context).await,
+        }
+    }
+
+    fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Answered<InitializeResult> {
+        self.handler.negotiate_initialize(request)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.handler.supported_protocol_versions()
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.handler.accepted_subscription_filter(requested)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.handler.get_tool(name)
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        let mut info = self.handler.get_info();
+        self.advertise(&mut info.capabilities, true);
+        info
+    }
+}
+
+impl<H> std::fmt::Debug for Watched<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
