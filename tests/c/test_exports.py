@@ -105,7 +105,10 @@ def test_null_everywhere(lib: ctypes.CDLL, function: Function) -> None:
 def test_a_panic_inside_does_not_cross(lib: ctypes.CDLL, function: Function) -> None:
     lib.tidings_testing_panic()
     assert call(lib, function, somewhere(function)) == INTERNAL
-    assert "a defect of tidings" in message(lib)
+    said = message(lib)
+    assert "a defect of tidings" in said
+    assert "at bindings/c/src/entry.rs:" in said, "where it was, and never the panic's own text"
+    assert "forced" not in said
 
 
 WITH_HANDLES = [function for function in EXPORTS if any(is_handle(kind) for kind, _ in function.parameters)]
@@ -153,6 +156,24 @@ def test_lengths_that_cannot_be(lib: ctypes.CDLL, function: Function, length: in
         assert message(lib).startswith(f"{name}: must be shorter"), name
 
 
+WITH_TEXTS = [function for function in EXPORTS if any(kind == "const char *" for kind, _ in function.parameters)]
+# Which of them is a text, and which any bytes, the field decides; and a request's id is JSON.
+JUDGED_LATER = {"value", "request_id"}
+
+
+@pytest.mark.parametrize("function", WITH_TEXTS, ids=lambda function: function.name)
+def test_no_text_that_is_not_utf_8(lib: ctypes.CDLL, function: Function) -> None:
+    byte = ctypes.create_string_buffer(b"\xff")
+    for index, (kind, name) in enumerate(function.parameters):
+        if kind != "const char *":
+            continue
+        values = somewhere(function)
+        values[index] = ctypes.addressof(byte)
+        values[index + 1] = 1
+        assert call(lib, function, values) == INVALID_ARGUMENT
+        assert message(lib).startswith(f"{name}: must be UTF-8") or name in JUDGED_LATER, name
+
+
 def test_text_that_is_not_utf_8(lib: ctypes.CDLL) -> None:
     hub = ctypes.c_void_p()
     assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), None, ctypes.byref(hub)) == OK
@@ -181,8 +202,48 @@ def test_enumerations_that_are_none(lib: ctypes.CDLL) -> None:
             lib.tidings_options_set_text(options, ctypes.c_int32(number), b"", ctypes.c_size_t(0)) == INVALID_ARGUMENT
         )
     assert lib.tidings_options_set_number(options, 4, ctypes.c_uint64(2)) == INVALID_ARGUMENT, "a flag is 1 or 0"
+    for number in (-1, 2, 999):
+        flag = ctypes.c_int32(number)
+        assert lib.tidings_hub_set_endpoint(hub, b"00" * 32, ctypes.c_size_t(64), flag) == INVALID_ARGUMENT
+        assert message(lib).startswith("enabled: ")
+        passes = ctypes.c_int32(7)
+        level = (b"info", ctypes.c_size_t(4))
+        assert lib.tidings_log_passes(flag, None, ctypes.c_size_t(0), *level, ctypes.byref(passes)) == INVALID_ARGUMENT
+        assert (message(lib)[:13], passes.value) == ("per_request: ", 7)
     assert lib.tidings_options_free(options) == OK
     assert lib.tidings_hub_free(hub) == OK
+
+
+def test_peers_that_are_closed_or_freed(lib: ctypes.CDLL) -> None:
+    hub, outbox, peer, profile = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    listener, gone, alive = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int32()
+    server = b'{"tools":{"listChanged":true}}'
+    assert lib.tidings_hub_new(b"memory:", ctypes.c_size_t(7), None, ctypes.byref(hub)) == OK
+    assert lib.tidings_hub_outbox(hub, ctypes.byref(outbox)) == OK
+    nobody = (None, ctypes.c_size_t(0))
+    assert lib.tidings_outbox_join(outbox, *nobody, ctypes.c_uint64(0), ctypes.byref(peer)) == OK
+    texts = (b"2025-11-25", ctypes.c_size_t(10), server, ctypes.c_size_t(len(server)), b"{}", ctypes.c_size_t(2))
+    assert lib.tidings_profile_new(*texts, ctypes.byref(profile)) == OK
+    for number in (-1, 2, 999):
+        assert lib.tidings_peer_set_reachable(peer, ctypes.c_int32(number)) == INVALID_ARGUMENT
+    assert lib.tidings_peer_attend(peer, profile, ctypes.byref(listener)) == OK
+    assert lib.tidings_peer_close(peer, ctypes.byref(gone)) == OK
+    assert gone.value == 1
+    assert lib.tidings_peer_close(peer, ctypes.byref(gone)) == OK
+    assert gone.value == 0, "closed twice"
+    alive.value = 7
+    assert lib.tidings_peer_written(peer, ctypes.c_uint32(1), ctypes.byref(alive)) == OK
+    assert alive.value == 0, "too late"
+    other = ctypes.c_void_p()
+    assert lib.tidings_peer_attend(peer, profile, ctypes.byref(other)) == INVALID_ARGUMENT
+    assert message(lib).startswith("sink: is gone"), "nothing is added to what is closed"
+    assert lib.tidings_peer_free(peer) == OK
+    assert lib.tidings_peer_free(peer) == INVALID_ARGUMENT
+    assert lib.tidings_peer_close(peer, ctypes.byref(gone)) == INVALID_ARGUMENT
+    assert lib.tidings_listener_cancel(listener, ctypes.byref(alive)) == OK
+    assert alive.value == 0, "it had ended with its connection"
+    for free, handle in (("listener", listener), ("profile", profile), ("outbox", outbox), ("hub", hub)):
+        assert getattr(lib, f"tidings_{free}_free")(handle) == OK
 
 
 def test_a_constructor_that_fails_frees_nothing_of_the_caller(lib: ctypes.CDLL) -> None:

@@ -59,6 +59,9 @@ struct Last {
 
 /// Runs the body of an export.
 pub(crate) fn entry(name: &'static str, body: impl FnOnce() -> Result<()>) -> tidings_result {
+    // A library for C has its own copy of the Rust runtime: nobody else's panics pass here.
+    #[cfg(not(test))]
+    bridge::install_panic_hook();
     let guarded = bridge::guard(name, || {
         #[cfg(feature = "testing")]
         forced_panic();
