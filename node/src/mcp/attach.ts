@@ -60,7 +60,7 @@ export interface AttachOptions {
   fanout?: boolean;
   /** Progress of a request comes at most once in so many milliseconds, but for the report that reaches its total. Default: 0. */
   progressIntervalMs?: number;
-  /** How many calls of one principal may go on without their client, and how many tasks it may have running. */
+  /** How many calls of one principal may go on without their request, in this process: tasks, and those whose client has gone. */
   detachedCalls?: number;
   /** For how long each of them may. */
   detachedMs?: number;

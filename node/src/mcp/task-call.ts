@@ -4,12 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Call } from "../call";
 import type { Params } from "./intercept";
 import { InlineCall } from "./inline-call";
+import { takePlace } from "./outliving";
 import type { TaskMode, Tasks } from "./tasks";
 import { accept, acknowledgementOf, type Terms, type ToolRequest, Watched } from "./watched-call";
 import * as wire from "./wire";
-
-/** How many tasks of one principal run now, by the name that they are counted under. */
-const tasksOf = new Map<string, number>();
 
 /** Answers the request of a client that declared the extension, with the result or a task; or throws the error. */
 export async function taskCall(terms: Terms, asked: ToolRequest, tasks: Tasks, bound: boolean): Promise<unknown> {
@@ -85,16 +83,10 @@ class TaskCall extends Watched {
 
   /** On disk when this resolves to `true`. Never rejects: what cannot become a task goes on as the call it is. */
   async #becomeTask(): Promise<boolean> {
-    const { countedAs } = this.asked;
-    const running = tasksOf.get(countedAs) ?? 0;
-    if (running >= this.terms.detachedCalls) return false;
-    // Taken before anything waits, so that two calls do not take the last place.
-    tasksOf.set(countedAs, running + 1);
-    const release = (): void => {
-      const left = (tasksOf.get(countedAs) ?? 1) - 1;
-      if (left > 0) tasksOf.set(countedAs, left);
-      else tasksOf.delete(countedAs);
-    };
+    const { hub, detachedCalls } = this.terms;
+    // Before anything waits, so that two calls do not take the last place.
+    const release = takePlace(hub, this.asked.countedAs, detachedCalls);
+    if (release === undefined) return false;
     try {
       this.#task = await this.#record();
     } catch (error) {

@@ -284,6 +284,45 @@ test("a client with too many tasks waits for the next result", async (t) => {
   assert.equal((await second).result.resultType, "complete");
 });
 
+test("tasks and calls whose clients have gone count together", async (t) => {
+  const tasks = { tools: { work: "never", stubborn: "always" } };
+  const terms = { tasks, routes: ["callback"], open: ["heard"], detachedCalls: 1 };
+  const leaving = (trigger) => ({
+    name: "work",
+    arguments: {},
+    notificationConfig: { routes: [{ id: "r", type: "callback", endpoint: "heard", triggers: [trigger] }] },
+  });
+  // A call whose client has gone takes the place of the task.
+  const first = await start(t, terms);
+  const gone = deferred();
+  first.h.registerCallback("heard", gone.resolve);
+  const left = await first.client.stream("tools/call", leaving("io.tidings/disconnected"));
+  await first.play.reached.promise;
+  left.cut();
+  await gone.promise;
+  first.play.reached = deferred();
+  const second = first.client.call("stubborn");
+  await first.play.reached.promise; // by then it is decided what it is
+  first.play.gate.resolve();
+  assert.equal((await second).result.resultType, "complete");
+  // When it has ended there is room again.
+  for (;;) {
+    const { result } = await first.client.call("stubborn");
+    if (result.resultType === "task") break;
+  }
+  // And the other way round.
+  const other = await start(t, terms);
+  const cancelled = deferred();
+  other.h.registerCallback("heard", ({ body }) => cancelled.resolve(JSON.parse(body).data.outcome));
+  await other.client.start("stubborn");
+  await other.play.reached.promise;
+  const leaves = await other.client.stream("tools/call", leaving("cancelled"));
+  // Its acknowledgement comes before it runs.
+  assert.equal((await leaves.next()).message.method, "notifications/config/acknowledged");
+  leaves.cut();
+  assert.equal((await cancelled.promise).reason, "detach_limit");
+});
+
 test("a task whose process was killed failed, and its events are there", async (t) => {
   const path = join(await folder(t), "tidings.db");
   const process = spawn("node", [fileURLToPath(new URL("process.mjs", import.meta.url)), path], { stdio: ["pipe", "pipe", "inherit"] });
