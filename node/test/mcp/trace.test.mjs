@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client, hub } from "../harness.mjs";
+import { eventStore } from "tidings/mcp";
+
+import { Client, deferred, hub } from "../harness.mjs";
 import { mcp, SDKS } from "./servers.mjs";
 
 /** A message by its kind. */
@@ -45,6 +47,28 @@ function record(store) {
 }
 
 const SAID = "notifications/message";
+
+test("what is stored while a replay of its stream runs goes out after it, and other streams wait for nothing", async (t) => {
+  const h = await hub(t);
+  const store = eventStore(h, () => ({ sessionId: "s" }));
+  const say = (data) => ({ jsonrpc: "2.0", method: SAID, params: { level: "info", data } });
+  const [first] = [await store.storeEvent("a", say(0)), await store.storeEvent("a", say(1)), await store.storeEvent("a", say(2))];
+  const order = [];
+  const [reached, gate] = [deferred(), deferred()];
+  const send = async (_id, { params }) => {
+    order.push(`replayed ${params.data}`);
+    reached.resolve();
+    await gate.promise;
+  };
+  const replay = store.replayEventsAfter(first, { send }).then(() => order.push("replay over"));
+  await reached.promise;
+  const live = store.storeEvent("a", say(3)).then(() => order.push("live"));
+  await store.storeEvent("b", say(0)).then(() => order.push("another stream"));
+  gate.resolve();
+  await Promise.all([replay, live]);
+  // The SDK registers the stream for what is live in the turn after the replay.
+  assert.deepEqual(order, ["replayed 1", "another stream", "replayed 2", "replay over", "live"]);
+});
 
 for (const sdk of SDKS) {
   test(`${sdk}: what is asked of an event store, in order`, async (t) => {
