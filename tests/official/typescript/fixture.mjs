@@ -1,7 +1,7 @@
 // The tools, prompts and resources that the official conformance suite asks a server for, in its own words.
 //
 // What each has to be stands in the suite's scenarios. A tool is a function from the request's context and the arguments to
-// a result as it goes over the wire. Those that may become tasks (SEP-2663) are not here: this SDK has no Tasks.
+// a result as it goes over the wire.
 import { setTimeout as sleep } from "node:timers/promises";
 import { deflateSync, crc32 } from "node:zlib";
 
@@ -11,6 +11,7 @@ import { InMemoryServerEventBus, ProtocolError } from "./packages.mjs";
 export const BUS = new InMemoryServerEventBus();
 
 const INVALID_PARAMS = -32602;
+const INTERNAL_ERROR = -32603;
 const MISSING_CAPABILITY = -32021;
 /** Milliseconds between two messages of a tool that sends several. */
 const STEP = 50;
@@ -318,7 +319,64 @@ const tools = {
       return Object.keys(requests).length === 0 || answered ? content(text("nothing is asked")) : asks(requests);
     },
   ],
+
+  // -- tools that may become tasks (SEP-2663)
+
+  greet: [{ name: STRING }, (_ctx, { name }) => content(text(`Hello, ${name}!`))],
+  slow_compute: [
+    { seconds: { type: "number" }, label: STRING },
+    async (_ctx, { seconds = 0, label = "it" }) => {
+      await sleep(seconds * 1_000);
+      return content(text(`${label} was computed`));
+    },
+  ],
+  failing_job: [
+    {},
+    async () => {
+      await sleep(1_000);
+      return { ...content(text("The job failed.")), isError: true };
+    },
+  ],
+  protocol_error_job: [
+    {},
+    async () => {
+      await sleep(STEP);
+      throw new ProtocolError(INTERNAL_ERROR, "The job broke the protocol");
+    },
+  ],
+  confirm_delete: [
+    { filename: STRING },
+    (ctx, { filename = "it" }) =>
+      Object.keys(answers(ctx)).length === 0
+        ? asks({ confirm: elicitation("Delete it?", { confirm: { type: "boolean" } }) })
+        : content(text(`${filename} is deleted`)),
+  ],
+  multi_input: [
+    {},
+    (ctx) => {
+      if (Object.keys(answers(ctx)).length >= 2) return content(text("both were answered"));
+      const name = elicitation("What is your name?", { name: STRING });
+      return asks({ name, age: elicitation("How old are you?", { age: STRING }) });
+    },
+  ],
+  test_tool_with_task: [
+    {},
+    async (ctx) => {
+      const name = filledIn(ctx, "user_name", "name");
+      if (name === undefined) return asks({ user_name: elicitation("What is your name?", { name: STRING }) });
+      await sleep(1_000);
+      return content(text(`Worked for ${name}.`));
+    },
+  ],
 };
+
+/** Tools whose every call becomes a task at once, and those that a client without the extension may not call. */
+export const TASKS = {
+  ...Object.fromEntries(["slow_compute", "protocol_error_job", "confirm_delete", "multi_input"].map((name) => [name, "always"])),
+  ...Object.fromEntries(["failing_job", "test_tool_with_task"].map((name) => [name, "required"])),
+};
+/** Those whose arguments may all be left out. */
+const FREE = ["slow_compute", "confirm_delete"];
 
 const JSON_SCHEMA_2020_12 = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -344,7 +402,7 @@ const JSON_SCHEMA_2020_12 = {
 export const TOOLS = new Map([
   ...Object.entries(tools).map(([name, [properties, run]]) => [
     name,
-    { schema: { type: "object", properties, required: Object.keys(properties) }, run },
+    { schema: { type: "object", properties, required: FREE.includes(name) ? [] : Object.keys(properties) }, run },
   ]),
   ["json_schema_2020_12_tool", { schema: JSON_SCHEMA_2020_12, run: () => content(text("the schema is the point")) }],
 ]);

@@ -7,7 +7,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 
-import { BUS, PROMPTS, read, RESOURCES, TEMPLATE, TOOLS } from "./fixture.mjs";
+import { BUS, PROMPTS, read, RESOURCES, TASKS, TEMPLATE, TOOLS } from "./fixture.mjs";
 import * as sdk from "./packages.mjs";
 
 const [, , mode, database] = process.argv;
@@ -59,7 +59,8 @@ function makeServer() {
     completion: { values: ["paris", "park", "party"], total: 3, hasMore: false },
   }));
   server.setRequestHandler("logging/setLevel", () => ({}));
-  ours?.attach(server, hub, { routes: ["webhook"], timeoutMs: 60_000 });
+  const tasks = { inlineMs: 250, tools: TASKS };
+  ours?.attach(server, hub, { routes: ["webhook"], timeoutMs: 60_000, tasks, tasksStream: true });
   return server;
 }
 
@@ -86,7 +87,10 @@ class Kept {
 }
 
 const sessions = new Map();
-const modern = sdk.createMcpHandler(makeServer, { bus: BUS, legacy: "reject" });
+const bus = ours ? ours.eventBus(hub) : BUS;
+if (ours) BUS.subscribe((event) => bus.publish(event));
+const handler = sdk.createMcpHandler(makeServer, { bus, legacy: "reject" });
+const modern = ours ? ours.durableFetch(handler, hub) : handler;
 
 async function answer(request) {
   if (!(await sdk.isLegacyRequest(request))) return modern.fetch(request);
