@@ -22,6 +22,11 @@ type CallRequest struct {
 	Principal string
 	// Session is the MCP session, where there is one.
 	Session string
+	// Peer is the program's own name for the connection of the calling session, where one outlives the request: for routes of
+	// type `message` and `signal`, see [Hub.Outlet].
+	Peer string
+	// Open are the names that routes of type `message` and `callback` may have.
+	Open []string
 	// RequestID is the JSON-RPC id of the request as its JSON text: 7, or "7" with its quotes.
 	RequestID string
 	// Tool is the tool's name.
@@ -30,6 +35,9 @@ type CallRequest struct {
 	Timeout time.Duration
 	// Traceparent is the W3C trace context that its webhooks carry on.
 	Traceparent string
+	// TaskTTL makes it a task from the start, for so long after its end; 0 does not. TaskBound: only its principal may ask for it.
+	TaskTTL   time.Duration
+	TaskBound bool
 }
 
 func (r CallRequest) tell(begin *C.tidings_begin) C.tidings_result {
@@ -46,6 +54,11 @@ func (r CallRequest) tell(begin *C.tidings_begin) C.tidings_result {
 			return result
 		}
 	}
+	for _, name := range r.Open {
+		if result := text(C.TIDINGS_BEGIN_OPEN, name); result != C.TIDINGS_OK {
+			return result
+		}
+	}
 	if r.Config != nil {
 		if result := text(C.TIDINGS_BEGIN_CONFIG, string(r.Config)); result != C.TIDINGS_OK {
 			return result
@@ -57,6 +70,7 @@ func (r CallRequest) tell(begin *C.tidings_begin) C.tidings_result {
 	}{
 		{C.TIDINGS_BEGIN_PRINCIPAL, r.Principal},
 		{C.TIDINGS_BEGIN_SESSION, r.Session},
+		{C.TIDINGS_BEGIN_PEER, r.Peer},
 		{C.TIDINGS_BEGIN_REQUEST_ID, r.RequestID},
 		{C.TIDINGS_BEGIN_TOOL, r.Tool},
 		{C.TIDINGS_BEGIN_TRACEPARENT, r.Traceparent},
@@ -68,24 +82,58 @@ func (r CallRequest) tell(begin *C.tidings_begin) C.tidings_result {
 			return result
 		}
 	}
-	if r.Timeout == 0 {
+	if r.Timeout != 0 {
+		if result := C.tidings_begin_set_number(begin, C.TIDINGS_BEGIN_TIMEOUT_MS, milliseconds(r.Timeout)); result != C.TIDINGS_OK {
+			return result
+		}
+	}
+	if r.TaskTTL == 0 {
 		return C.TIDINGS_OK
 	}
-	return C.tidings_begin_set_number(begin, C.TIDINGS_BEGIN_TIMEOUT_MS, milliseconds(r.Timeout))
+	if result := C.tidings_begin_set_number(begin, C.TIDINGS_BEGIN_TASK_TTL_MS, milliseconds(r.TaskTTL)); result != C.TIDINGS_OK {
+		return result
+	}
+	return C.tidings_begin_set_number(begin, C.TIDINGS_BEGIN_TASK_BOUND, C.uint64_t(flag(r.TaskBound)))
+}
+
+// draft is what the library is told of the request; to be freed.
+func (r CallRequest) draft() (*C.tidings_begin, error) {
+	var begin *C.tidings_begin
+	if err := attempt(func() C.tidings_result { return C.tidings_begin_new(&begin) }); err != nil {
+		return nil, err
+	}
+	if err := attempt(func() C.tidings_result { return r.tell(begin) }); err != nil {
+		C.tidings_begin_free(begin)
+		return nil, err
+	}
+	return begin, nil
+}
+
+// CheckConfig judges a config as that of a call would be, without a call and without opening the hub, and returns the triggers that
+// nothing here fires. Of the request, its config, route types, open names, and whether there is a peer count.
+func (h *Hub) CheckConfig(request CallRequest) ([]string, error) {
+	defer runtime.KeepAlive(h)
+	begin, err := request.draft()
+	if err != nil {
+		return nil, err
+	}
+	defer C.tidings_begin_free(begin)
+	var ignored *C.tidings_texts
+	if err := attempt(func() C.tidings_result { return C.tidings_hub_check_config(h.hub, begin, &ignored) }); err != nil {
+		return nil, err
+	}
+	return takeTexts(ignored)
 }
 
 // BeginCall begins a watched call. With a config that is accepted, the call and the config are on disk when it returns. It
 // fails with a [ConfigError] for one that breaks rules: nothing was begun then.
 func (h *Hub) BeginCall(ctx context.Context, request CallRequest) (*Call, error) {
 	defer runtime.KeepAlive(h)
-	var begin *C.tidings_begin
-	if err := attempt(func() C.tidings_result { return C.tidings_begin_new(&begin) }); err != nil {
+	begin, err := request.draft()
+	if err != nil {
 		return nil, err
 	}
 	defer C.tidings_begin_free(begin)
-	if err := attempt(func() C.tidings_result { return request.tell(begin) }); err != nil {
-		return nil, err
-	}
 	answer, err := perform(ctx, func(port *C.tidings_port, token *C.uint64_t, answer **C.tidings_answer) C.tidings_result {
 		return C.tidings_hub_begin_call(h.hub, begin, port, token, answer)
 	})

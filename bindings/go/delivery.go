@@ -132,11 +132,7 @@ func (h *Hub) Purge(ctx context.Context, id string, filter DeliveryFilter) (int,
 // SetPaused stops deliveries, or goes on with them.
 func (h *Hub) SetPaused(paused bool) error {
 	defer runtime.KeepAlive(h)
-	var number C.int32_t
-	if paused {
-		number = 1
-	}
-	return attempt(func() C.tidings_result { return C.tidings_hub_set_paused(h.hub, number) })
+	return attempt(func() C.tidings_result { return C.tidings_hub_set_paused(h.hub, flag(paused)) })
 }
 
 // Drain stops deliveries, as SetPaused does, and waits until the attempts under way have ended, at most for so long; it tells

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -67,6 +69,9 @@ var numbers = map[Code]C.tidings_result{
 	ErrTimeout:         C.TIDINGS_TIMEOUT,
 	ErrInternal:        C.TIDINGS_INTERNAL,
 }
+
+// Codes are all there are, in no order.
+func Codes() []Code { return slices.Collect(maps.Keys(numbers)) }
 
 // Error returns the name.
 func (code Code) Error() string { return "tidings: " + string(code) }

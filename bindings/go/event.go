@@ -127,6 +127,8 @@ type Page struct {
 	Events []Event
 	// Cursor is where the reader stands after them.
 	Cursor string
+	// Head is the newest event's number when it was read; nil if there never was one.
+	Head *uint64
 	// Ended: the stream is closed and the events reach its end.
 	Ended bool
 }
@@ -217,6 +219,18 @@ func (b *batch) ended() (bool, error) {
 	return ended != 0, err
 }
 
+func (b *batch) head() (*uint64, error) {
+	defer runtime.KeepAlive(b)
+	var known C.int32_t
+	var head C.uint64_t
+	err := attempt(func() C.tidings_result { return C.tidings_batch_head(b.batch, &known, &head) })
+	if err != nil || known == 0 {
+		return nil, err
+	}
+	seq := uint64(head)
+	return &seq, nil
+}
+
 func (b *batch) page() (*Page, error) {
 	page := &Page{}
 	var err error
@@ -227,6 +241,9 @@ func (b *batch) page() (*Page, error) {
 		return nil, err
 	}
 	if page.Cursor, err = b.cursor(len(page.Events)); err != nil {
+		return nil, err
+	}
+	if page.Head, err = b.head(); err != nil {
 		return nil, err
 	}
 	page.Ended, err = b.ended()

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"runtime"
-	"sort"
 	"unsafe"
 )
 
@@ -68,14 +67,11 @@ func (g *given) text(text string) (*C.char, C.size_t) {
 	return chars(text)
 }
 
-// sorted are the pairs of a map, in an order of their own.
-func sorted(pairs map[string]string) [][2]string {
-	found := make([][2]string, 0, len(pairs))
-	for name, value := range pairs {
-		found = append(found, [2]string{name, value})
+func flag(value bool) C.int32_t {
+	if value {
+		return 1
 	}
-	sort.Slice(found, func(a, b int) bool { return found[a][0] < found[b][0] })
-	return found
+	return 0
 }
 
 // takeText copies a text and frees it; "" for NULL.

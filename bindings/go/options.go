@@ -28,12 +28,17 @@ func setNumber(option C.int32_t, value uint64) Option {
 	}}
 }
 
-// A negative value becomes a number that no rule allows.
 func setDuration(option C.int32_t, value time.Duration) Option {
-	return setNumber(option, uint64(value.Milliseconds()))
+	return setCount(option, int(value.Milliseconds()))
 }
 
-func setCount(option C.int32_t, value int) Option { return setNumber(option, uint64(int64(value))) }
+// Of a negative value there is none that the library could take for a number, or for "no limit".
+func setCount(option C.int32_t, value int) Option {
+	if value < 0 {
+		return setNumber(option, 1<<63)
+	}
+	return setNumber(option, uint64(value))
+}
 
 // WithAllowedNetwork adds a block of addresses (CIDR) that webhooks may go to although they are not public.
 func WithAllowedNetwork(cidr string) Option { return setText(C.TIDINGS_OPTION_ALLOW_NETWORK, cidr) }
@@ -48,6 +53,9 @@ func WithAllowedPort(port uint16) Option {
 
 // WithHTTP accepts `http` endpoints too; for development and private networks.
 func WithHTTP() Option { return setNumber(C.TIDINGS_OPTION_ALLOW_HTTP, 1) }
+
+// WithProxy is the HTTP proxy through which webhooks leave: `http://[user:password@]host:port`. Never taken from the environment.
+func WithProxy(url string) Option { return setText(C.TIDINGS_OPTION_PROXY, url) }
 
 // WithDefaultSecret signs webhooks of routes that bring no secret (`whsec_…`).
 func WithDefaultSecret(secret string) Option { return setText(C.TIDINGS_OPTION_DEFAULT_SECRET, secret) }
@@ -110,42 +118,26 @@ func WithMaxBody(bytes int) Option { return setCount(C.TIDINGS_OPTION_MAX_BODY_B
 // WithBuffer is how many bytes of events may wait for the store.
 func WithBuffer(bytes int) Option { return setCount(C.TIDINGS_OPTION_BUFFER_BYTES, bytes) }
 
-// Retention says what is kept, of each stream and of all. Zero sets no limit.
-type Retention struct {
-	Events int
-	Bytes  int
-	// Age is counted from the append.
-	Age time.Duration
-	// AfterClose is how long a stream stays after its close.
-	AfterClose  time.Duration
-	TotalEvents int
-	TotalBytes  int
+// WithKeptEvents is how many events are kept of each stream. What is not set, of this and the five below, sets no limit.
+func WithKeptEvents(events int) Option { return setCount(C.TIDINGS_OPTION_KEEP_EVENTS, events) }
+
+// WithKeptBytes is how many bytes are kept of each stream.
+func WithKeptBytes(bytes int) Option { return setCount(C.TIDINGS_OPTION_KEEP_BYTES, bytes) }
+
+// WithKeptAge is how long an event is kept after its append.
+func WithKeptAge(age time.Duration) Option { return setDuration(C.TIDINGS_OPTION_KEEP_AGE_MS, age) }
+
+// WithKeptAfterClose is how long a stream stays after its close.
+func WithKeptAfterClose(time time.Duration) Option {
+	return setDuration(C.TIDINGS_OPTION_KEEP_AFTER_CLOSE_MS, time)
 }
 
-// WithRetention sets what is kept.
-func WithRetention(keep Retention) Option {
-	return Option{func(options *C.tidings_options) C.tidings_result {
-		limits := []struct {
-			option C.int32_t
-			value  int64
-		}{
-			{C.TIDINGS_OPTION_KEEP_EVENTS, int64(keep.Events)},
-			{C.TIDINGS_OPTION_KEEP_BYTES, int64(keep.Bytes)},
-			{C.TIDINGS_OPTION_KEEP_AGE_MS, keep.Age.Milliseconds()},
-			{C.TIDINGS_OPTION_KEEP_AFTER_CLOSE_MS, keep.AfterClose.Milliseconds()},
-			{C.TIDINGS_OPTION_KEEP_TOTAL_EVENTS, int64(keep.TotalEvents)},
-			{C.TIDINGS_OPTION_KEEP_TOTAL_BYTES, int64(keep.TotalBytes)},
-		}
-		for _, limit := range limits {
-			if limit.value == 0 {
-				continue
-			}
-			if result := setNumber(limit.option, uint64(limit.value)).set(options); result != C.TIDINGS_OK {
-				return result
-			}
-		}
-		return C.TIDINGS_OK
-	}}
+// WithKeptInTotal is how many events are kept of all streams.
+func WithKeptInTotal(events int) Option { return setCount(C.TIDINGS_OPTION_KEEP_TOTAL_EVENTS, events) }
+
+// WithKeptBytesInTotal is how many bytes are kept of all streams, as stored.
+func WithKeptBytesInTotal(bytes int) Option {
+	return setCount(C.TIDINGS_OPTION_KEEP_TOTAL_BYTES, bytes)
 }
 
 // withOptions hands a set of options to a function, and frees them after it.

@@ -52,11 +52,7 @@ func (p *Peer) listener(make func(listener **C.tidings_listener) C.tidings_resul
 // SetReachable says whether the peer can be told anything at the moment. One that cannot counts as skipped.
 func (p *Peer) SetReachable(reachable bool) error {
 	defer runtime.KeepAlive(p)
-	var number C.int32_t
-	if reachable {
-		number = 1
-	}
-	return attempt(func() C.tidings_result { return C.tidings_peer_set_reachable(p.peer, number) })
+	return attempt(func() C.tidings_result { return C.tidings_peer_set_reachable(p.peer, flag(reachable)) })
 }
 
 // Written: so many of the notifications that were handed out for it are written. False: too late, it has failed or is closed. A

@@ -279,7 +279,7 @@ func TestAContextThatEndsLosesNothing(t *testing.T) {
 
 func TestRetentionIsToldAsAGap(t *testing.T) {
 	ctx := background(t)
-	made := stream(t, open(t, "memory:", tidings.WithRetention(tidings.Retention{Events: 2})), "s", "n")
+	made := stream(t, open(t, "memory:", tidings.WithKeptEvents(2)), "s", "n")
 	for at := range 5 {
 		if _, err := made.Append(ctx, "message", fmt.Append(nil, at)); err != nil {
 			t.Fatal(err)

@@ -60,6 +60,14 @@ func (w *Writer) Cursor(seq uint64) (string, error) {
 	return takeText(text), err
 }
 
+// LastCursor is that of a reader that has everything that was appended so far.
+func (w *Writer) LastCursor() (string, error) {
+	defer runtime.KeepAlive(w)
+	var text *C.tidings_text
+	err := attempt(func() C.tidings_result { return C.tidings_writer_last_cursor(w.writer, &text) })
+	return takeText(text), err
+}
+
 // Congested tells whether more waits for the store than is good.
 func (w *Writer) Congested() bool {
 	defer runtime.KeepAlive(w)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -39,7 +38,7 @@ func Attach(server *mcp.Server, hub *tidings.Hub, options Options) error {
 	if options.DetachedTime == 0 {
 		options.DetachedTime = time.Hour
 	}
-	attached := &attachment{hub: hub, options: options, detached: map[string]int{}}
+	attached := &attachment{hub: hub, options: options}
 	err := mcp.AddReceivingCustomMethod(server, cancelMethod, attached.cancel)
 	if err != nil {
 		return err
@@ -52,9 +51,6 @@ func Attach(server *mcp.Server, hub *tidings.Hub, options Options) error {
 type attachment struct {
 	hub     *tidings.Hub
 	options Options
-
-	mu       sync.Mutex
-	detached map[string]int
 }
 
 func (a *attachment) receive(next mcp.MethodHandler) mcp.MethodHandler {

@@ -275,6 +275,48 @@ func TestAConfigInMetaOverAnotherTransport(t *testing.T) {
 	}
 }
 
+// A connection that ends takes no call along whose config asked to be told of it.
+func TestALostConnectionEndsNoCall(t *testing.T) {
+	ctx := background(t)
+	endpoint, options, next := receiver(t)
+	server := serve(t, open(t, file(t), options...), webhooks)
+	serverSide, clientSide := mcp.NewInMemoryTransports()
+	if _, err := server.mcp.Connect(ctx, tidingsmcp.Transport(serverSide), nil); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := clientSide.Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		initialize, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		configured("7", `{"count":1,"hold":1}`, config(endpoint, "completed", "cancelled", "io.tidings/disconnected")),
+	} {
+		message, err := jsonrpc.DecodeMessage([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := connection.Write(ctx, message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The answer to initialize, without which the server does not get rid of it.
+	if _, err := connection.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-server.reached
+	if err := connection.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if body := next(); body.Name != "tool_call.disconnected" {
+		t.Errorf("%+v", body)
+	}
+	server.goOn <- struct{}{}
+	if body := next(); body.Name != "tool_call.completed" || string(body.Data.RequestID) != "7" {
+		t.Errorf("%+v", body)
+	}
+}
+
 func TestAServerThatIsNotSetUpSaysSo(t *testing.T) {
 	ctx := background(t)
 	server := serve(t, open(t, "memory:"), webhooks)

@@ -163,45 +163,22 @@ func (w *watched) run(ctx context.Context, tool func(context.Context) (mcp.Resul
 		answer := <-answers
 		return answer.result, answer.err
 	case <-ctx.Done():
-		w.requestIsGone(ctx, toolContext, stop)
+		w.requestIsGone(ctx, stop)
 		return nil, ctx.Err()
 	}
 }
 
 // requestIsGone tells a client that asked for the end from one that was lost, whose call goes on.
-func (w *watched) requestIsGone(ctx, toolContext context.Context, stop context.CancelFunc) {
+func (w *watched) requestIsGone(ctx context.Context, stop context.CancelFunc) {
 	// The SDK cancels without a cause what its client cancels, and with one what a connection takes along.
 	if cause := context.Cause(ctx); !w.leaves && errors.Is(cause, context.Canceled) {
 		w.cancel("")
 		stop()
 		return
 	}
-	w.mu.Lock()
-	room := w.detached[w.countedAs] < w.options.DetachedCalls
-	if room {
-		w.detached[w.countedAs]++
-	}
-	w.mu.Unlock()
-	if !room {
-		w.cancel("detach_limit")
-		stop()
-		return
-	}
-	// The call may have ended in this moment.
-	_ = w.call.Disconnected()
-	go func() {
-		select {
-		case <-toolContext.Done():
-		case <-time.After(w.options.DetachedTime):
-			w.cancel("detach_expired")
-			stop()
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.detached[w.countedAs]--; w.detached[w.countedAs] == 0 {
-			delete(w.detached, w.countedAs)
-		}
-	}()
+	// Where there is no room, or its time is over, the hub ends it, and the tool is stopped as by any end. An error: the call has ended in
+	// this moment.
+	_, _ = w.call.Detach(w.countedAs, w.options.DetachedCalls, w.options.DetachedTime)
 }
 
 func (w *watched) cancel(reason string) {

@@ -187,7 +187,7 @@ func TestTheContractOfTheSDKsOwnStore(t *testing.T) {
 
 func TestWhatRetentionTookIsPurged(t *testing.T) {
 	ctx := background(t)
-	server := serve(t, open(t, file(t), tidings.WithRetention(tidings.Retention{Events: 2})), tidingsmcp.Options{})
+	server := serve(t, open(t, file(t), tidings.WithKeptEvents(2)), tidingsmcp.Options{})
 	client, _ := connect(t, ctx, listen(t, server.handler()))
 	all := client.post(callSteps("1", `{"count":20}`)).rest()
 	streamID, _, _ := strings.Cut(all[0].id, "_")
