@@ -99,7 +99,7 @@ type hubOptions struct {
 	DefaultSecret, Undeliverable, Verify string
 	MaxBodyBytes                         int
 	Retention                            *struct {
-		MaxEvents, MaxBytes, MaxAgeMs, AfterCloseMs, MaxTotalEvents, MaxTotalBytes int
+		MaxEvents, MaxBytes, MaxAgeMs, AfterCloseMs, MaxTotalEvents, MaxTotalBytes *int
 	}
 }
 
@@ -131,12 +131,21 @@ func (o hubOptions) all() (all []tidings.Option) {
 		all = append(all, tidings.WithMaxBody(o.MaxBodyBytes))
 	}
 	if keep := o.Retention; keep != nil {
-		all = append(all, tidings.WithRetention(tidings.Retention{
-			Events: keep.MaxEvents, Bytes: keep.MaxBytes, Age: ms(keep.MaxAgeMs), AfterClose: ms(keep.AfterCloseMs),
-			TotalEvents: keep.MaxTotalEvents, TotalBytes: keep.MaxTotalBytes,
-		}))
+		kept(&all, keep.MaxEvents, tidings.WithKeptEvents)
+		kept(&all, keep.MaxBytes, tidings.WithKeptBytes)
+		kept(&all, keep.MaxAgeMs, func(number int) tidings.Option { return tidings.WithKeptAge(ms(number)) })
+		kept(&all, keep.AfterCloseMs, func(number int) tidings.Option { return tidings.WithKeptAfterClose(ms(number)) })
+		kept(&all, keep.MaxTotalEvents, tidings.WithKeptInTotal)
+		kept(&all, keep.MaxTotalBytes, tidings.WithKeptBytesInTotal)
 	}
 	return all
+}
+
+// kept sets a limit, where there is one.
+func kept(all *[]tidings.Option, limit *int, option func(int) tidings.Option) {
+	if limit != nil {
+		*all = append(*all, option(*limit))
+	}
 }
 
 func ms(number int) time.Duration { return time.Duration(number) * time.Millisecond }
