@@ -156,6 +156,20 @@ def test_no_memory_is_lost_or_misused(built: Path, tmp_path: Path) -> None:
     assert set(TOLD) <= set(fanned_out.result().splitlines())
 
 
+def test_a_fork_while_other_threads_are_inside(compiler: str, prefix: Path, tmp_path: Path) -> None:
+    source = str(Path(__file__).with_name("fork.c"))
+    flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-pthread", "-I", str(EXAMPLES), *WARNINGS]
+    done = subprocess.run(
+        [compiler, *flags, source, "-o", "fork", *flags_of(prefix), f"-Wl,-rpath,{prefix / 'lib'}"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert run(tmp_path / "fork", f"sqlite:{tmp_path}/tidings.db") == "events: 20\n"
+
+
 def test_the_readme_s_example(compiler: str, prefix: Path, tmp_path: Path) -> None:
     (source,) = re.findall(
         r"^```c\n(.*?)^```", (EXAMPLES.parent / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL

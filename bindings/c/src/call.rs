@@ -88,11 +88,11 @@ impl tidings_outcome {
     }
 }
 
-static BEGINS: Table<Mutex<Draft>> = Table::new(10);
+pub(crate) static BEGINS: Table<Mutex<Draft>> = Table::new(10);
 pub(crate) static CALLS: Table<Call> = Table::new(11);
 
 #[derive(Default)]
-struct Draft {
+pub(crate) struct Draft {
     config: Option<Vec<u8>>,
     route_types: Vec<String>,
     principal: Option<String>,

@@ -44,7 +44,7 @@ pub struct tidings_delivery {
     pub attempts: u32,
 }
 
-static DELIVERIES: Table<Vec<Delivery>> = Table::new(13);
+pub(crate) static DELIVERIES: Table<Vec<Delivery>> = Table::new(13);
 
 /// Deliveries, oldest first and at most `limit`: of a principal, about a call, in a state, each only where it is not NULL.
 /// Blocks for a read. Free them with `tidings_deliveries_free`.

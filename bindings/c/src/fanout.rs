@@ -78,8 +78,8 @@ pub struct tidings_failed_peer {
 
 pub(crate) static PROFILES: Table<Profile> = Table::new(14);
 pub(crate) static OUTBOXES: Table<Outbox> = Table::new(15);
-static NOTICES: Table<Vec<OutboxTask>> = Table::new(16);
-static FAILED: Table<Vec<(u32, u64)>> = Table::new(17);
+pub(crate) static NOTICES: Table<Vec<OutboxTask>> = Table::new(16);
+pub(crate) static FAILED: Table<Vec<(u32, u64)>> = Table::new(17);
 
 /// The profile of an MCP peer: its protocol version, such as `2025-11-25`, and the capabilities of the server and of the
 /// client as JSON text. Free it with `tidings_profile_free`.

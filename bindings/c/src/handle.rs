@@ -4,6 +4,7 @@
 //! object's place in a table and the generation of that place. So a handle that was freed, or that never was one, is told
 //! from one that lives, and no call follows a pointer that it should not.
 
+use std::any::Any;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tidings_bridge::Error;
@@ -88,6 +89,24 @@ impl<T> Table<T> {
         // Without the lock: what goes with it may be another handle's object, or take its time.
         drop(object);
         Ok(())
+    }
+
+    /// Keeps everybody out until what it answers is dropped, in this thread.
+    pub(crate) fn freeze(&'static self) -> Box<dyn Any>
+    where
+        T: 'static,
+    {
+        Box::new(self.slots.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kind(&self) -> usize {
+        self.kind
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_free(&self) -> bool {
+        self.slots.try_read().is_ok()
     }
 
     fn place<H>(&self, name: &str, handle: *const H) -> Result<(usize, u32)> {

@@ -16,6 +16,7 @@ pub mod delivery;
 pub mod entry;
 pub mod export;
 pub mod fanout;
+mod fork;
 mod handle;
 pub mod hub;
 mod layout;

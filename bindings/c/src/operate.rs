@@ -74,7 +74,7 @@ pub struct tidings_stats {
     pub failing: i32,
 }
 
-static ENDPOINTS: Table<Vec<Endpoint>> = Table::new(25);
+pub(crate) static ENDPOINTS: Table<Vec<Endpoint>> = Table::new(25);
 
 /// The numbers of a hub. `size` is the `sizeof` of the structure.
 #[unsafe(no_mangle)]

@@ -62,7 +62,7 @@ pub const TIDINGS_REFUSE_UNREACHABLE: i32 = 3;
 /// The peer is not ready for it: the next route has its turn.
 pub const TIDINGS_REFUSE_NOT_READY: i32 = 4;
 
-static OUTLETS: Table<Outlet> = Table::new(22);
+pub(crate) static OUTLETS: Table<Outlet> = Table::new(22);
 pub(crate) static HANDED: Table<Handed> = Table::new(23);
 
 /// A delivery, where the answer keeps it that brought it.

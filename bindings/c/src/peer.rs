@@ -23,7 +23,7 @@ pub struct tidings_listener {
     _private: [u8; 0],
 }
 
-struct Peer {
+pub(crate) struct Peer {
     outbox: Outbox,
     sink: u64,
 }
@@ -35,14 +35,14 @@ impl Drop for Peer {
     }
 }
 
-struct Listener {
+pub(crate) struct Listener {
     outbox: Outbox,
     number: u64,
     profile: Arc<Profile>,
 }
 
-static PEERS: Table<Peer> = Table::new(18);
-static LISTENERS: Table<Listener> = Table::new(19);
+pub(crate) static PEERS: Table<Peer> = Table::new(18);
+pub(crate) static LISTENERS: Table<Listener> = Table::new(19);
 
 /// A connection to write to. `principal`, unless it is NULL, is whose it is: for publishes with an audience. `deadline_ms`
 /// is how long the program may take for what it was handed, 0 as the library has it by default; a connection that takes

@@ -27,9 +27,9 @@ pub type tidings_wake = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 #[allow(non_camel_case_types, reason = "C's names")]
 pub type tidings_drop = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
-static PORTS: Table<Port> = Table::new(2);
+pub(crate) static PORTS: Table<Port> = Table::new(2);
 
-struct Port {
+pub(crate) struct Port {
     port: bridge::Port,
     /// Tokens that are done and that the last drain had no room for.
     done: Mutex<VecDeque<u64>>,

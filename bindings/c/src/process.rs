@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidings_bridge as bridge;
 
 use crate::entry::{entry, tidings_result};
+use crate::fork;
 use crate::memory::Out;
 
 /// The version of the ABI that this header describes. Within a major version (`TIDINGS_ABI_VERSION / 1000`), later ones only
@@ -24,6 +25,7 @@ pub extern "C" fn tidings_abi_version() -> u32 {
 pub extern "C" fn tidings_before_fork() {
     let _ = entry("tidings_before_fork", || {
         bridge::before_fork();
+        fork::freeze();
         Ok(())
     });
 }
@@ -32,6 +34,7 @@ pub extern "C" fn tidings_before_fork() {
 #[unsafe(no_mangle)]
 pub extern "C" fn tidings_after_fork_in_parent() {
     let _ = entry("tidings_after_fork_in_parent", || {
+        fork::thaw();
         bridge::after_fork_in_parent();
         Ok(())
     });
@@ -41,6 +44,7 @@ pub extern "C" fn tidings_after_fork_in_parent() {
 #[unsafe(no_mangle)]
 pub extern "C" fn tidings_after_fork_in_child() {
     let _ = entry("tidings_after_fork_in_child", || {
+        fork::thaw();
         bridge::after_fork();
         Ok(())
     });

@@ -17,7 +17,7 @@ pub struct tidings_progress {
     _private: [u8; 0],
 }
 
-static PROGRESSES: Table<Mutex<Progress>> = Table::new(26);
+pub(crate) static PROGRESSES: Table<Mutex<Progress>> = Table::new(26);
 
 /// The progress of a request that brought that `progressToken` (JSON text), or none (NULL). Reports that come sooner than
 /// `min_interval_ms` after one another are not sent. Free it with `tidings_progress_free`.

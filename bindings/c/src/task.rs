@@ -34,7 +34,7 @@ pub struct tidings_task_facts {
     pub name: tidings_bytes,
 }
 
-static TASKS: Table<Task> = Table::new(24);
+pub(crate) static TASKS: Table<Task> = Table::new(24);
 
 /// The task of that id, if it is one that `asker`, a principal, may ask for; sets NULL if there is none. Blocks for a read.
 /// Free it with `tidings_task_free`.

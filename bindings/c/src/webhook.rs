@@ -18,7 +18,7 @@ pub struct tidings_webhook {
 /// The tolerance that Standard Webhooks recommends, in seconds.
 pub const TIDINGS_WEBHOOK_TOLERANCE: u64 = 300;
 
-static WEBHOOKS: Table<Webhook> = Table::new(12);
+pub(crate) static WEBHOOKS: Table<Webhook> = Table::new(12);
 
 /// A receiver with these secrets: `whsec_…`, which may be missing; two of them during rotation. Free it with
 /// `tidings_webhook_free`.
