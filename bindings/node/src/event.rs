@@ -1,8 +1,11 @@
 //! Events, gaps and pages, packed: one array for each field, so that a batch costs few crossings.
 
-use napi::bindgen_prelude::{Buffer, Either, Float64Array};
+use std::ptr;
+
+use napi::bindgen_prelude::{Buffer, Either, Float64Array, ToNapiValue};
+use napi::{check_status, sys};
 use napi_derive::napi;
-use tidings_bridge::{self as bridge, CursorPrefix};
+use tidings_bridge::{self as bridge, Bytes, CursorPrefix};
 
 use crate::convert::number;
 
@@ -31,7 +34,8 @@ pub struct Batch {
     /// What they are; one text for all if they are of one type.
     pub types: Either<String, Vec<String>>,
     /// JSON text as it was given; bytes where it is not UTF-8.
-    pub payloads: Vec<Either<String, Buffer>>,
+    #[napi(ts_type = "(string | Uint8Array)[]")]
+    pub payloads: Vec<Payload>,
     /// Identities as JSON text, if any event has one.
     pub identities: Option<Vec<Option<String>>>,
     /// Writes the cursors of their places.
@@ -101,14 +105,33 @@ impl From<bridge::Page> for Batch {
             .iter()
             .any(|event| event.identity.is_some())
             .then(|| events.iter().map(|event| event.identity.as_deref().map(text)).collect());
-        let payloads = events.iter().map(|event| payload(&event.payload)).collect();
+        let payloads = events.into_iter().map(|event| Payload(event.payload)).collect();
         Self { gap, seqs: seqs.into(), times: times.into(), types, payloads, identities, cursors: Cursors { prefix } }
     }
 }
 
-fn payload(bytes: &[u8]) -> Either<String, Buffer> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Either::A(text.to_owned()),
-        Err(_) => Either::B(bytes.to_vec().into()),
+/// A payload on its way to JavaScript: a string, or bytes where it is not UTF-8. The string is made of the bytes as they lie in
+/// the batch, since a copy for each event is what reading many would mostly cost.
+pub struct Payload(Bytes);
+
+impl ToNapiValue for Payload {
+    #[allow(unsafe_code, reason = "the trait's method is unsafe, and so is what it calls")]
+    unsafe fn to_napi_value(env: sys::napi_env, payload: Self) -> napi::Result<sys::napi_value> {
+        let Self(bytes) = payload;
+        let Ok(text) = std::str::from_utf8(&bytes) else {
+            // SAFETY: `env` is the caller's, who vouches for it.
+            return unsafe { Buffer::to_napi_value(env, bytes.to_vec().into()) };
+        };
+        if !text.is_ascii() {
+            // SAFETY: as above.
+            return unsafe { <&str>::to_napi_value(env, text) };
+        }
+        let mut value = ptr::null_mut();
+        let length = isize::try_from(text.len()).unwrap_or(isize::MAX);
+        // SAFETY: as above; `text` is alive, of that length (a slice has no more than `isize::MAX` bytes), and ASCII, which is
+        // Latin-1. `value` is written before it is read.
+        let status = unsafe { sys::napi_create_string_latin1(env, text.as_ptr().cast(), length, &raw mut value) };
+        check_status!(status, "a payload could not be made a string")?;
+        Ok(value)
     }
 }
