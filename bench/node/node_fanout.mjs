@@ -5,10 +5,7 @@
 // and the loop takes the frames in batches.
 import { inTurns, machine, quick, ratios, spread } from "./_report.mjs";
 
-const { Hub } = await import("../../node/dist/index.mjs");
-const { nativeOf } = await import("../../node/dist/hub.js");
-const { native } = await import("../../node/dist/native.js");
-const { wait } = await import("../../node/dist/port.js");
+const { Hub, Profile } = await import("../../node/dist/index.mjs");
 
 const LISTENERS = quick ? [10, 1_000] : [10, 1_000, 10_000];
 const TOLD = quick ? 5_000 : 200_000;
@@ -17,19 +14,19 @@ const FRAME = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
 
 async function ours(listeners, publishes) {
   const hub = new Hub("memory:");
-  const outbox = nativeOf(hub).outbox();
-  const profile = new native.Profile("2025-11-25", '{"tools":{"listChanged":true}}', "{}");
-  for (let n = 0; n < listeners; n++) outbox.open(outbox.attend(outbox.addSink(undefined, 60_000), profile));
+  const outbox = hub.outbox();
+  const profile = new Profile("2025-11-25", '{"tools":{"listChanged":true}}', "{}");
+  for (let n = 0; n < listeners; n++) outbox.open(outbox.attend(outbox.addSink({ deadlineMs: 60_000 }), profile));
   let [inCall, inAll] = [0, 0];
   for (let n = 0; n < publishes; n++) {
     const began = performance.now();
     hub.notify("tools");
     inCall += performance.now() - began;
     for (let told = 0; told < listeners; ) {
-      await wait(() => outbox.ready());
+      await outbox.ready();
       const frames = outbox.take(1_024);
       told += frames.length;
-      for (const { sink } of frames) outbox.written(sink, 1);
+      for (const { sink } of frames) outbox.written(sink);
     }
     inAll += performance.now() - began;
   }
