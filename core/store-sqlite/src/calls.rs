@@ -9,6 +9,7 @@ use tidings_store::{
 use crate::error::Fail;
 use crate::rows;
 use crate::seal::Field;
+use crate::sum;
 use crate::writer::Tx;
 
 impl Tx<'_> {
@@ -58,13 +59,15 @@ impl Tx<'_> {
     ) -> Result<Done, Fail> {
         self.saw(at);
         let n = self.running(id)?;
+        let sum = payload.map(|payload| sum::of_task_end(id, payload));
         let group = self
             .conn
             .prepare_cached(
                 "UPDATE calls SET status = ?2, reason = ?3, ended_at = ?4,
-                 task_end = CASE WHEN task_ttl IS NULL THEN NULL ELSE ?5 END WHERE n = ?1 RETURNING grp",
+                 task_end = CASE WHEN task_ttl IS NULL THEN NULL ELSE ?5 END,
+                 task_end_crc = CASE WHEN task_ttl IS NULL THEN NULL ELSE ?6 END WHERE n = ?1 RETURNING grp",
             )?
-            .query_row((n, &outcome.status, &outcome.reason, at, payload), |row| row.get::<_, Option<i64>>(0))?;
+            .query_row((n, &outcome.status, &outcome.reason, at, payload, sum), |row| row.get::<_, Option<i64>>(0))?;
         self.conn.prepare_cached("DELETE FROM timers WHERE call = ?1")?.execute([n])?;
         if let Some(group) = group {
             self.group_call_ended(group, id, &outcome.status, at)?;

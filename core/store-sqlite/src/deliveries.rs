@@ -20,6 +20,7 @@ use crate::Core;
 use crate::error::Fail;
 use crate::rows::{self, Id, subject_columns};
 use crate::seal::Field;
+use crate::sum;
 use crate::writer::Tx;
 
 /// What an operator is told of a delivery whose sealed route no longer opens.
@@ -63,18 +64,24 @@ fn without_contents(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewDelivery> {
 /// Reads what a delivery carries. `false`: it is lost, or does not open.
 fn contents(conn: &Connection, core: &Core, n: i64, new: &mut NewDelivery) -> Result<bool, Fail> {
     let mut contents = conn.prepare_cached(
-        "SELECT route, fallback, route_start, route_end, body, whole FROM delivery_contents WHERE n = ?1",
+        "SELECT route, fallback, route_start, route_end, body, whole, body_crc FROM delivery_contents WHERE n = ?1",
     )?;
     let found = contents
         .query_row([n], |row| {
             let (route, fallback, body): (Vec<u8>, Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(4)?);
             let whole: Option<Vec<u8>> = row.get(5)?;
-            Ok((route, fallback, (row.get(2)?, row.get(3)?), body, whole))
+            let route_at = (row.get(2)?, row.get(3)?);
+            let damaged = sum::differs(row, 6, || sum::of_body(n, route_at, &body))?;
+            Ok((route, fallback, route_at, (!damaged).then_some(body), whole))
         })
         .optional()?;
     let id = new.id;
     let Some((route, fallback, route_at, body, whole)) = found else {
         tracing::error!(delivery = %id, "the delivery has lost its contents: it is dead");
+        return Ok(false);
+    };
+    let Some(body) = body else {
+        tracing::error!(delivery = %id, "the delivery's body is damaged: it is dead");
         return Ok(false);
     };
     let route = core.sealer.open(&route, Field::DeliveryRoute, &id.0);
@@ -168,19 +175,21 @@ impl Tx<'_> {
         if made == 0 {
             return Err(Refused::Exists.into());
         }
+        let n = self.conn.last_insert_rowid();
         self.conn
             .prepare_cached(
-                "INSERT INTO delivery_contents (n, route, fallback, route_start, route_end, body, whole)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO delivery_contents (n, route, fallback, route_start, route_end, body, whole, body_crc)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
-                self.conn.last_insert_rowid(),
+                n,
                 route,
                 fallback,
                 new.route_at.0,
                 new.route_at.1,
                 &body[..],
-                whole
+                whole,
+                sum::of_body(n, new.route_at, &body),
             ])?;
         if !behind && new.outlet.is_none() && line.at.is_none_or(|at| at > due) {
             self.wake_at(line.n, due)?;

@@ -24,8 +24,11 @@
 //!   `sqlite3`, better-sqlite3): POSIX locks drop when any descriptor of the file is closed
 //!   (<https://sqlite.org/howtocorrupt.html>, 2.2.1). Other processes may read it with any tool.
 //! - **What a medium changes behind our back.** The log has sums, so a torn or changed tail of it ends at its last whole
-//!   commit. SQLite keeps none over the database file: damage to its structure, to a chunk's layout or to anything sealed is
-//!   answered as `Corrupt`, a bit that flips within an event's payload there is not noticed.
+//!   commit. SQLite keeps none over the database file, so events, the bodies of deliveries and the ends of tasks carry sums
+//!   of ours: a reader gets a tombstone in the place of damaged events (gap `lost`), a delivery with a damaged body is dead as
+//!   `unreadable`, a task whose end is damaged is answered as `Corrupt`. So is damage to the structure of the file and to
+//!   anything sealed. Not noticed is a changed number or name in another row (the head of a stream, a timer), and what an
+//!   older library wrote.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a store waits for its medium and measures that")]
 
@@ -46,6 +49,7 @@ mod rows;
 mod schema;
 mod seal;
 mod streams;
+mod sum;
 #[cfg(test)]
 mod tests;
 mod timeline;

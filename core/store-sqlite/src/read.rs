@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension};
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{
-    CallId, CallRecord, DeliveryState, DeliverySummary, DueTimer, Page, ReadLimits, StreamInfo, Subject, TimerKind,
-    WorkerId,
+    CallId, CallRecord, Chunk, DeliveryState, DeliverySummary, DueTimer, Page, ReadLimits, StreamInfo, Subject,
+    TimerKind, WorkerId,
 };
 
 use crate::connection::Role;
@@ -85,7 +85,7 @@ pub(crate) fn page(
     let mut chunks = Vec::new();
     if from < row.next_seq {
         let mut select = conn.prepare_cached(
-            "SELECT first_seq, count, last_time, data FROM chunks
+            "SELECT first_seq, count, last_time, data, crc FROM chunks
              WHERE stream = ?1
                AND first_seq >= (SELECT max(first_seq) FROM chunks WHERE stream = ?1 AND first_seq <= ?2)
              ORDER BY first_seq",
@@ -94,7 +94,10 @@ pub(crate) fn page(
         let (mut events, mut bytes) = (0, 0);
         while events < u64::from(limits.events.max(1)) && bytes < limits.bytes.max(1) {
             let Some(next) = found.next()? else { break };
-            let chunk = rows::chunk(next)?;
+            let chunk = match rows::chunk(next, id) {
+                Some(chunk) => chunk,
+                None => in_place_of_damage(conn, &row, count(next, 0)?)?,
+            };
             let rest = chunk.rest(from);
             events += rest.0;
             bytes += rest.1;
@@ -102,6 +105,17 @@ pub(crate) fn page(
         }
     }
     Ok(Some(Page { chunks, info: rows::stream_info(conn, core, row)? }))
+}
+
+/// A tombstone over the events of a damaged chunk. How many they were is taken from what comes after them.
+fn in_place_of_damage(conn: &Connection, stream: &StreamRow, first_seq: u64) -> Result<Chunk, Fail> {
+    let after: Option<i64> = conn
+        .prepare_cached("SELECT min(first_seq) FROM chunks WHERE stream = ?1 AND first_seq > ?2")?
+        .query_row((stream.n, int(first_seq)), |row| row.get(0))?;
+    let end = after.map_or(stream.next_seq, i64::cast_unsigned);
+    tracing::error!(stream = %stream.id, first = first_seq, end, "stored events are damaged: readers are told that they are lost");
+    let events = u32::try_from(end.saturating_sub(first_seq)).unwrap_or(u32::MAX);
+    Ok(Chunk::lost(first_seq, events, 0))
 }
 
 pub(crate) fn call(conn: &Connection, core: &Core, id: CallId) -> Result<Option<CallRecord>, Fail> {

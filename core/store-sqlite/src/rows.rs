@@ -1,7 +1,7 @@
 //! How records stand in rows.
 
 use bytes::Bytes;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use tidings_proto::stream::StreamId;
 use tidings_proto::time::StoreMillis;
@@ -13,6 +13,7 @@ use tidings_store::{
 use crate::Core;
 use crate::error::{Fail, corrupt};
 use crate::seal::Field;
+use crate::sum;
 use crate::workers::Lock;
 
 /// A value as SQLite keeps it. Numbers of ours that do not fit 63 bits do not occur: sequence numbers end at 2^53.
@@ -181,14 +182,21 @@ fn died(core: &Core, worker: WorkerId, boot: Option<i64>) -> bool {
     boot.zip(core.boot()).is_some_and(|(its, ours)| its != ours) || core.workers.ask(worker) == Lock::Free
 }
 
-/// A chunk from `first_seq, count, last_time, data`.
-pub(crate) fn chunk(row: &Row<'_>) -> rusqlite::Result<Chunk> {
-    let data: Option<Vec<u8>> = row.get(3)?;
-    Ok(Chunk { first_seq: count(row, 0)?, count: small(row, 1)?, last_time: row.get(2)?, data: data.map(Bytes::from) })
+/// A chunk of that stream from `first_seq, count, last_time, data, crc`. `None`: it is not as it was written.
+pub(crate) fn chunk(row: &Row<'_>, stream: StreamId) -> Option<Chunk> {
+    let read = || {
+        let data: Option<Vec<u8>> = row.get(3)?;
+        let (first_seq, count, last_time) = (count(row, 0)?, small(row, 1)?, row.get(2)?);
+        let found = || sum::of_chunk(stream, first_seq, count, last_time, data.as_deref());
+        let damaged = sum::differs(row, 4, found)?;
+        Ok::<_, rusqlite::Error>((!damaged).then(|| Chunk { first_seq, count, last_time, data: data.map(Bytes::from) }))
+    };
+    // A value that is of another type than we write is damage as well.
+    read().ok().flatten()
 }
 
 /// The columns of [`call`], in its order.
-pub(crate) const CALL: &str = "uid, status, reason, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config, ended_at, task_ttl, task_bound, task_end";
+pub(crate) const CALL: &str = "uid, status, reason, worker, began_at, began_time, principal, session, request_id, tool, scope, name, config, ended_at, task_ttl, task_bound, task_end, task_end_crc";
 
 /// A row of `calls`; its config still sealed.
 pub(crate) fn call(row: &Row<'_>) -> rusqlite::Result<CallRecord> {
@@ -218,6 +226,11 @@ fn task(row: &Row<'_>) -> rusqlite::Result<Option<TaskRecord>> {
     }
     let terms = TaskTerms { ttl_ms: count(row, 14)?, bound: row.get(15)? };
     let end: Option<Vec<u8>> = row.get(16)?;
+    let id = CallId::from_bytes(row.get::<_, Id>(0)?.0);
+    if sum::differs(row, 17, || sum::of_task_end(id, end.as_deref().unwrap_or_default()))? {
+        let damaged = format!("how task {id} ended is damaged");
+        return Err(rusqlite::Error::FromSqlConversionFailure(16, Type::Blob, damaged.into()));
+    }
     Ok(Some(TaskRecord { terms, end: end.map(Bytes::from) }))
 }
 

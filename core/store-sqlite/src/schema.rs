@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -328,6 +328,13 @@ const V12: &str = "
         due INTEGER NOT NULL
     ) STRICT;
     CREATE UNIQUE INDEX batches_settings ON batches (endpoint, settings);
+";
+
+/// Sums over what is kept as it is (`sum`). NULL: the row is of an older library.
+const V13: &str = "
+    ALTER TABLE chunks ADD COLUMN crc INTEGER;
+    ALTER TABLE delivery_contents ADD COLUMN body_crc INTEGER;
+    ALTER TABLE calls ADD COLUMN task_end_crc INTEGER;
 ";
 
 /// What stands in a database file.

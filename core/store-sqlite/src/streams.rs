@@ -13,6 +13,7 @@ use tidings_store::{AppendShared, Chunk, ChunkBuilder, Claimed, Done, Refused, S
 
 use crate::error::Fail;
 use crate::rows::{self, StreamRow, int};
+use crate::sum;
 use crate::writer::{Hot, Tx, cannot_hold};
 
 /// More streams than this are not remembered beyond a group.
@@ -193,7 +194,7 @@ impl Tx<'_> {
         }
         let mut bytes = 0;
         for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
-            insert_chunk(&mut self.hot, self.conn, row.n, chunk)?;
+            insert_chunk(&mut self.hot, self.conn, row, chunk)?;
             bytes += chunk.weight();
         }
         known.advance(&mut self.streams.dirty, next_seq, bytes, close.then_some(now));
@@ -230,7 +231,7 @@ impl Tx<'_> {
         if builder.count() > 0 {
             let chunk = builder.take(first_seq);
             bytes = chunk.weight();
-            insert_chunk(&mut self.hot, self.conn, known.row.n, &chunk)?;
+            insert_chunk(&mut self.hot, self.conn, &known.row, &chunk)?;
         }
         known.advance(&mut self.streams.dirty, next_seq, bytes, append.close.then_some(append.now));
         Ok(Done::Appended { stream: id, epoch: known.row.epoch, claim: known.row.claim, first_seq })
@@ -310,14 +311,16 @@ impl Tx<'_> {
     }
 }
 
-fn insert_chunk<'c>(hot: &mut Hot<'c>, conn: &'c Connection, stream: i64, chunk: &Chunk) -> Result<(), Fail> {
+fn insert_chunk<'c>(hot: &mut Hot<'c>, conn: &'c Connection, stream: &StreamRow, chunk: &Chunk) -> Result<(), Fail> {
     let insert = match &mut hot.insert_chunk {
         Some(insert) => insert,
         none => none.insert(conn.prepare_cached(
-            "INSERT INTO chunks (stream, first_seq, count, last_time, data) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO chunks (stream, first_seq, count, last_time, data, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?),
     };
-    insert.execute((stream, int(chunk.first_seq), chunk.count, chunk.last_time, chunk.data.as_deref()))?;
+    let data = chunk.data.as_deref();
+    let crc = sum::of_chunk(stream.id, chunk.first_seq, chunk.count, chunk.last_time, data);
+    insert.execute((stream.n, int(chunk.first_seq), chunk.count, chunk.last_time, data, crc))?;
     Ok(())
 }
 

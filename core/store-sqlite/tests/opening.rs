@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::*;
 use rusqlite::Connection;
-use tidings_store::{Store, StoreErrorKind};
+use tidings_store::{Chunk, Op, Store, StoreErrorKind, TaskTerms};
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
 /// A store with something in it, closed.
@@ -90,6 +90,94 @@ fn a_cut_or_scribbled_file_never_opens_as_something_else() {
             let _ = std::fs::remove_file(beside(&db, suffix));
         }
     }
+}
+
+/// Fault 3: SQLite has no sums over the database file. What is handed out as it is has ours.
+#[test]
+fn a_flipped_bit_is_told_and_never_handed_out() {
+    let payload = |n: u32| format!("event {n} of the stream, {}", "long enough to be hit ".repeat(3));
+    let body = r#"{"body":"of a delivery"}"#;
+    let end = r#"{"end":"of a task"}"#;
+    let dir = dir();
+    let db = db(&dir);
+    let store = open(&db);
+    for n in 0..3 {
+        done(&store, [shared("a", 1, &[&payload(n)])]);
+    }
+    let mut task = record(1, W1, "{}");
+    task.task = Some(tidings_store::TaskRecord { terms: TaskTerms { ttl_ms: 1_000, bound: false }, end: None });
+    let outcome = tidings_store::CallOutcome { status: "completed".to_owned(), reason: None };
+    let ended = Op::EndCall { id: call_id(1), outcome, at: NOW, payload: Some(end.into()) };
+    let mut sent = delivery(1, "{}");
+    sent.body = body.into();
+    done(&store, [Op::BeginCall(Box::new(task)), ended, Op::Enqueue(Box::new(sent))]);
+    store.close().expect("closes");
+    let whole = bytes(&db);
+    let place = |text: &str| {
+        let mut found = whole.windows(text.len()).enumerate().filter(|(_, window)| *window == text.as_bytes());
+        let (at, _) = found.next().expect("it is in the file as it is");
+        assert!(found.next().is_none(), "once");
+        at
+    };
+    let over = |bytes: &[u8], look: &dyn Fn(&SqliteStore)| {
+        std::fs::write(&db, bytes).unwrap();
+        let store = open(&db);
+        look(&store);
+        store.close().expect("closes");
+    };
+    let flipped = |at: usize, bit: u8, look: &dyn Fn(&SqliteStore)| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << bit;
+        over(&bytes, look);
+    };
+    let chunks = |store: &SqliteStore, from| {
+        store.read(stream_id(1), from, tidings_store::ReadLimits::default()).unwrap().unwrap().chunks
+    };
+    let middle = payload(1);
+    for (after, bit) in [(0, 0), (7, 1), (30, 5), (middle.len() - 1, 7)] {
+        flipped(place(&middle) + after, bit, &|store| {
+            let want = [chunk(0, &[&payload(0)]), Chunk::lost(1, 1, 0), chunk(2, &[&payload(2)])];
+            assert_eq!(chunks(store, 0), want, "bit {bit} of byte {after}: in its place, and nothing else");
+        });
+    }
+    // In the length of the last event: its bytes hold no event any more, and the head says how many there were.
+    flipped(place(&payload(2)) - "message".len() - 2, 0, &|store| {
+        assert_eq!(chunks(store, 2), [Chunk::lost(2, 1, 0)]);
+    });
+    flipped(place(end) + 3, 2, &|store| {
+        assert_eq!(store.call(call_id(1)).unwrap_err().kind(), StoreErrorKind::Corrupt);
+    });
+    flipped(place(body) + 3, 2, &|store| {
+        assert_eq!(leased(store, W1, NOW, FAR), []);
+        let dead = store.deliveries(None, None, Some(tidings_store::DeliveryState::Dead), 10).unwrap();
+        assert_eq!(dead[0].last_error.as_deref(), Some("unreadable"));
+    });
+    over(&whole, &|store| {
+        assert_eq!(payloads(store, stream_id(1)), [payload(0), payload(1), payload(2)]);
+        assert_eq!(store.call(call_id(1)).unwrap().unwrap().task.unwrap().end.unwrap(), end);
+        assert_eq!(leased(store, W1, NOW, FAR)[0].new.body, body);
+    });
+}
+
+/// A sum is that of its place too: a row that came to another one, and a number that changed, are damage.
+#[test]
+fn a_chunk_that_is_not_where_it_was_written_is_told() {
+    let dir = dir();
+    let db = db(&dir);
+    made(&db);
+    let store = open(&db);
+    done(&store, [shared("b", 2, &["0"]), shared("b", 2, &["1"]), shared("b", 2, &["2"])]);
+    let other = Connection::open(&db).unwrap();
+    let change = |sql: &str| assert_eq!(other.execute(sql, []).unwrap(), 1, "{sql}");
+    let chunks = || store.read(stream_id(2), 0, tidings_store::ReadLimits::default()).unwrap().unwrap().chunks;
+    change(
+        "UPDATE chunks SET (data, crc) = (SELECT data, crc FROM chunks WHERE stream = 1) WHERE stream = 2 AND first_seq = 0",
+    );
+    assert_eq!(chunks(), [Chunk::lost(0, 1, 0), chunk(1, &["1"]), chunk(2, &["2"])]);
+    change("UPDATE chunks SET count = 7 WHERE stream = 2 AND first_seq = 1");
+    assert_eq!(chunks(), [Chunk::lost(0, 1, 0), Chunk::lost(1, 1, 0), chunk(2, &["2"])]);
+    change("UPDATE chunks SET data = NULL WHERE stream = 2 AND first_seq = 2");
+    assert_eq!(chunks(), [0, 1, 2].map(|n| Chunk::lost(n, 1, 0)));
 }
 
 #[test]
