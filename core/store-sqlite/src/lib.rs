@@ -42,6 +42,8 @@ mod fork;
 mod gate;
 mod groups;
 mod keyfile;
+#[cfg(test)]
+mod migration_tests;
 mod open;
 mod publishes;
 mod read;

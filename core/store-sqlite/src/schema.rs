@@ -14,10 +14,10 @@ use crate::seal::{Field, Sealer};
 pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 
 /// What the key check seals. Its length is no secret.
-const KEY_CHECK: &[u8] = b"tidings key check";
+pub(crate) const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
+pub(crate) const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -413,7 +413,9 @@ fn step_up(conn: &Connection, sealer: &Sealer) -> Result<(), Fail> {
         Found::Empty => 0,
         Found::Store(version) => version,
     };
-    for step in STEPS.iter().skip(from) {
+    for (_at, step) in STEPS.iter().enumerate().skip(from) {
+        #[cfg(test)]
+        crate::migration_tests::reached(conn, _at);
         conn.execute_batch(step)?;
     }
     if from == 0 {
@@ -422,6 +424,8 @@ fn step_up(conn: &Connection, sealer: &Sealer) -> Result<(), Fail> {
         conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     }
     conn.pragma_update(None, "user_version", newest() as i64)?;
+    #[cfg(test)]
+    crate::migration_tests::reached(conn, newest());
     Ok(())
 }
 
