@@ -15,7 +15,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations
+	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations models
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,10 @@ storm:  ## 100,000 deliveries to 100 endpoints that fail at random, and three ki
 kills:  ## 1,000 servers killed (-9) at each step of a call's way (10 minutes); `make test` kills 240
 	TIDINGS_KILLS=1000 cargo test --locked -p tidings-kill --test kill
 
-faults: kills storm  ## the long runs of tests/faults/README.md (40 minutes)
+models:  ## every order in which threads can meet at the hub's signal and inbox, by loom (2 minutes)
+	CARGO_TARGET_DIR=target/models cargo test --locked --manifest-path tests/models/Cargo.toml
+
+faults: kills storm models  ## the long runs of tests/faults/README.md (40 minutes)
 
 fuzz:  ## look for inputs that break a promise: make fuzz FUZZ_ARGS="--minutes 1 cursor"; `make test` replays the corpus
 	$(PYTHON) tests/fuzz $(FUZZ_ARGS)

@@ -7,8 +7,8 @@
 //! one place and in order, so that what must be given up can be the oldest.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidings_store::{Commit, CommitError, Done, Durability, Op, Store, StoreError, StoreErrorKind};
@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 
 use crate::clock::Timeline;
 use crate::failpoint;
-use crate::notify::{Notifier, lock};
+use crate::inbox::{Inbox, Work};
+use crate::notify::Notifier;
 use crate::owned::{self, Owned, Taken};
 
 /// While the store fails, it is tried again after this, doubling …
@@ -44,24 +45,18 @@ struct Flush {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
+/// What waits for the next group, and what one group is made of.
 #[derive(Default)]
 struct Queue {
     dirty: Vec<Arc<Owned>>,
     commits: Vec<Waiting>,
     flushes: Vec<Flush>,
-    /// The writer thread waits and nobody has woken it yet: each wake costs a system call.
-    idle: bool,
-    /// The hub is closing: a store that fails is not waited for.
-    hurry: bool,
-    stop: bool,
 }
 
-/// What one group is made of.
-#[derive(Default)]
-struct Batch {
-    dirty: Vec<Arc<Owned>>,
-    commits: Vec<Waiting>,
-    flushes: Vec<Flush>,
+impl Work for Queue {
+    fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && self.commits.is_empty() && self.flushes.is_empty()
+    }
 }
 
 /// What the committer counts.
@@ -90,10 +85,7 @@ pub(crate) struct Means<'a> {
 
 /// Hands work to the writer thread.
 pub(crate) struct Committer {
-    queue: Mutex<Queue>,
-    wake: Condvar,
-    #[cfg(feature = "simulation")]
-    told: tokio::sync::Notify,
+    queue: Inbox<Queue>,
     /// Bytes of events numbered and not yet committed.
     buffered: AtomicUsize,
     limit: usize,
@@ -106,10 +98,7 @@ pub(crate) struct Committer {
 impl Committer {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            queue: Mutex::default(),
-            wake: Condvar::new(),
-            #[cfg(feature = "simulation")]
-            told: tokio::sync::Notify::new(),
+            queue: Inbox::default(),
             buffered: AtomicUsize::new(0),
             limit,
             failing: AtomicBool::new(false),
@@ -120,38 +109,16 @@ impl Committer {
 
     /// A writer has something to commit. Called under the writer's lock, which therefore comes before the queue's.
     pub(crate) fn enqueue(&self, owned: &Arc<Owned>) {
-        let mut queue = lock(&self.queue);
-        queue.dirty.push(Arc::clone(owned));
-        self.wake(queue);
-    }
-
-    /// A simulation has no thread to wake.
-    #[inline(always)]
-    fn tell(&self) {
-        #[cfg(feature = "simulation")]
-        self.told.notify_one();
-    }
-
-    /// Wakes the writer thread if it waits.
-    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
-        let idle = std::mem::take(&mut queue.idle);
-        drop(queue);
-        self.tell();
-        if idle {
-            self.wake.notify_one();
-        }
+        self.queue.put(|queue| queue.dirty.push(Arc::clone(owned)));
     }
 
     /// Commits in the next group; the answer comes when it is done.
     pub(crate) fn submit(&self, commit: Commit) -> oneshot::Receiver<Result<Vec<Done>, CommitError>> {
         let (reply, receiver) = oneshot::channel();
-        let mut queue = lock(&self.queue);
-        if queue.stop {
-            let _ = reply.send(Err(StoreError::new(StoreErrorKind::Closed, "the hub is closed").into()));
-            return receiver;
+        let waiting = Waiting { commit, reply };
+        if let Err(Waiting { reply, .. }) = self.queue.offer(waiting, |queue, waiting| queue.commits.push(waiting)) {
+            let _ = reply.send(Err(closed().into()));
         }
-        queue.commits.push(Waiting { commit, reply });
-        self.wake(queue);
         receiver
     }
 
@@ -159,13 +126,10 @@ impl Committer {
     /// and its flush are one commit.
     pub(crate) fn flush(&self, durability: Durability) -> oneshot::Receiver<Result<(), StoreError>> {
         let (reply, receiver) = oneshot::channel();
-        let mut queue = lock(&self.queue);
-        if queue.stop {
-            let _ = reply.send(Err(StoreError::new(StoreErrorKind::Closed, "the hub is closed")));
-            return receiver;
+        let flush = Flush { durability, reply };
+        if let Err(Flush { reply, .. }) = self.queue.offer(flush, |queue, flush| queue.flushes.push(flush)) {
+            let _ = reply.send(Err(closed()));
         }
-        queue.flushes.push(Flush { durability, reply });
-        self.wake(queue);
         receiver
     }
 
@@ -206,7 +170,7 @@ impl Committer {
     /// Makes room: the oldest events that are not in the writer thread's hands, whosever they are, become tombstones. Makes a little more
     /// than is needed now, so that it has to look through the writers only now and then.
     pub(crate) fn give_up(&self) {
-        let dirty = lock(&self.queue).dirty.clone();
+        let dirty = self.queue.look(|queue| queue.dirty.clone());
         let mut oldest: std::collections::BinaryHeap<_> = dirty
             .iter()
             .enumerate()
@@ -229,23 +193,19 @@ impl Committer {
 
     /// The hub is closing: a store that fails is tried once more, and not waited for.
     pub(crate) fn hurry(&self) {
-        lock(&self.queue).hurry = true;
-        self.tell();
-        self.wake.notify_all();
+        self.queue.hurry();
     }
 
     /// Ends the thread once everything queued is committed or has failed once more.
     pub(crate) fn stop(&self) {
-        lock(&self.queue).stop = true;
-        self.tell();
-        self.wake.notify_all();
+        self.queue.stop();
     }
 
     /// The writer thread. Returns when it was stopped and nothing is left, or nothing more can be done.
     pub(crate) fn run(&self, means: &Means<'_>) {
         let mut retry = RETRY_FIRST;
         loop {
-            let stop = if self.failing() { self.pause(retry) } else { self.wait() };
+            let stop = if self.failing() { self.queue.pause(retry, RETRY_FIRST) } else { self.queue.wait() };
             if self.turn(means, stop, &mut retry).is_break() {
                 return;
             }
@@ -257,23 +217,9 @@ impl Committer {
     pub(crate) async fn simulate(&self, core: &crate::core::Core, late: impl Fn() -> Duration) {
         let mut retry = RETRY_FIRST;
         loop {
-            let (failing, hurry) = (self.failing(), lock(&self.queue).hurry);
-            let ready = |queue: &Queue| {
-                let any = !(queue.dirty.is_empty() && queue.commits.is_empty() && queue.flushes.is_empty());
-                queue.stop || if failing { queue.hurry != hurry } else { any }
-            };
-            let wait = async {
-                while !ready(&lock(&self.queue)) {
-                    self.told.notified().await;
-                }
-            };
-            if failing {
-                let _ = tokio::time::timeout(if hurry { RETRY_FIRST } else { retry }, wait).await;
-            } else {
-                wait.await;
-            }
+            self.queue.simulate_wait(self.failing().then_some((retry, RETRY_FIRST))).await;
             tokio::time::sleep(late()).await;
-            let stop = lock(&self.queue).stop;
+            let stop = self.queue.is_stopped();
             if core.with_means(|means| self.turn(means, stop, &mut retry)).is_break() {
                 return;
             }
@@ -289,7 +235,7 @@ impl Committer {
             return self.goes_on_unless(stop);
         }
         let batch = self.next_batch();
-        if batch.dirty.is_empty() && batch.commits.is_empty() && batch.flushes.is_empty() {
+        if batch.is_empty() {
             if failing {
                 self.note(None);
             }
@@ -313,35 +259,15 @@ impl Committer {
         ControlFlow::Continue(())
     }
 
-    /// Waits for work. Says whether the thread is to end after it.
-    fn wait(&self) -> bool {
-        let mut queue = lock(&self.queue);
-        while queue.dirty.is_empty() && queue.commits.is_empty() && queue.flushes.is_empty() && !queue.stop {
-            queue.idle = true;
-            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-        queue.idle = false;
-        queue.stop
-    }
-
-    /// Waits before the store is tried again: what comes meanwhile is not worth another try.
-    fn pause(&self, pause: Duration) -> bool {
-        let queue = lock(&self.queue);
-        let (pause, hurry) = if queue.hurry { (RETRY_FIRST, true) } else { (pause, false) };
-        let waiting = |q: &mut Queue| !q.stop && q.hurry == hurry;
-        self.wake.wait_timeout_while(queue, pause, waiting).unwrap_or_else(PoisonError::into_inner).0.stop
-    }
-
-    fn next_batch(&self) -> Batch {
-        let mut queue = lock(&self.queue);
-        let dirty = std::mem::take(&mut queue.dirty);
-        let rest = if queue.commits.len() > GROUP { queue.commits.split_off(GROUP) } else { Vec::new() };
-        let commits = std::mem::replace(&mut queue.commits, rest);
-        Batch { dirty, commits, flushes: std::mem::take(&mut queue.flushes) }
+    fn next_batch(&self) -> Queue {
+        self.queue.look(|queue| {
+            let rest = if queue.commits.len() > GROUP { queue.commits.split_off(GROUP) } else { Vec::new() };
+            std::mem::replace(queue, Queue { commits: rest, ..Queue::default() })
+        })
     }
 
     /// One group. `false`: the store failed.
-    fn commit(&self, means: &Means<'_>, batch: Batch) -> bool {
+    fn commit(&self, means: &Means<'_>, batch: Queue) -> bool {
         let now = means.timeline.now();
         let taken: Vec<(Arc<Owned>, Taken)> = batch
             .dirty
@@ -460,9 +386,8 @@ impl Committer {
     /// The store was tried and still fails: whoever waits for a commit is told, the writers' events stay.
     fn still_failing(&self, error: StoreError) {
         self.note(Some(error.clone()));
-        let mut queue = lock(&self.queue);
-        let (commits, flushes) = (std::mem::take(&mut queue.commits), std::mem::take(&mut queue.flushes));
-        drop(queue);
+        let (commits, flushes) =
+            self.queue.look(|queue| (std::mem::take(&mut queue.commits), std::mem::take(&mut queue.flushes)));
         for waiting in commits {
             let _ = waiting.reply.send(Err(error.clone().into()));
         }
@@ -473,11 +398,8 @@ impl Committer {
 
     /// The thread ends and nothing of what is left will be committed: nobody waits any longer.
     pub(crate) fn fail_rest(&self) {
-        let mut queue = lock(&self.queue);
-        queue.stop = true;
-        let (dirty, commits) = (std::mem::take(&mut queue.dirty), std::mem::take(&mut queue.commits));
-        let flushes = std::mem::take(&mut queue.flushes);
-        drop(queue);
+        self.queue.stop();
+        let Queue { dirty, commits, flushes } = self.queue.look(std::mem::take);
         let closed = || StoreError::new(StoreErrorKind::Closed, "the hub closed before it was committed");
         let gone = || CommitError::Store(closed());
         let mut events = 0;
@@ -499,6 +421,10 @@ impl Committer {
             tracing::error!(events, "the hub closed while the store was failing; events are lost");
         }
     }
+}
+
+fn closed() -> StoreError {
+    StoreError::new(StoreErrorKind::Closed, "the hub is closed")
 }
 
 /// Asks a store that failed whether it works again, with the least it can be asked for.

@@ -21,6 +21,7 @@ mod failpoint;
 mod fanout;
 mod fork;
 mod hub;
+mod inbox;
 mod input;
 mod metrics;
 mod notify;
@@ -34,10 +35,12 @@ mod policy;
 mod receipt;
 mod recent;
 mod sender;
+mod signal;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
 mod stream;
+mod sync;
 mod tail;
 mod target;
 mod task;

@@ -1,62 +1,15 @@
 //! Tells tails that their stream has grown.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Waker;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use tidings_proto::stream::StreamId;
 use tidings_store::{Chunk, ReadLimits};
 
 use crate::recent::{ALL_BYTES, Found, Recent};
-
-/// Locks, also after a panic elsewhere: every critical section here leaves its data whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What one tail waits on. Wakers are woken and dropped outside the lock: both may run a host's code, which may come
-/// straight back.
-#[derive(Default)]
-pub(crate) struct Signal {
-    raised: AtomicBool,
-    waker: Mutex<Option<Waker>>,
-}
-
-impl Signal {
-    /// Says that there may be something new. Cheap when the tail has not come back since the last time.
-    pub(crate) fn raise(&self) {
-        if self.raised.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let waker = lock(&self.waker).take();
-        if let Some(waker) = waker
-            && catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err()
-        {
-            // Whose waker it is must not decide whether the writer thread lives.
-            tracing::error!("a waker panicked");
-        }
-    }
-
-    /// Forgets what was raised so far; call before looking, so that what comes during the look is not lost. What was
-    /// raised before is seen by that look: hence a swap, which is ordered after the raise.
-    pub(crate) fn reset(&self) {
-        self.raised.swap(false, Ordering::AcqRel);
-    }
-
-    /// Waits for the next raise. `false`: one came since the reset, look again.
-    pub(crate) fn register(&self, waker: &Waker) -> bool {
-        let before = lock(&self.waker).replace(waker.clone());
-        drop(before);
-        if !self.raised.load(Ordering::Acquire) {
-            return true;
-        }
-        let unused = lock(&self.waker).take();
-        drop(unused);
-        false
-    }
-}
+pub(crate) use crate::signal::Signal;
+pub(crate) use crate::sync::lock;
 
 /// Who waits for which stream.
 #[derive(Default)]
