@@ -3,48 +3,18 @@
 use std::time::Duration;
 
 use crate::support::{
-    FaultStore, Gate, HANG, Receiver, Reply, Request, SECRET, TestClock, config, local, over, over_with, route, wait,
+    FaultStore, Gate, HANG, Receiver, Reply, Request, SECRET, TestClock, begin_as, config, fire_as, local, over,
+    over_with, proving, route, wait,
 };
 use tidings::proto::delivery::{DisableReason, EndpointState, Proof};
-use tidings::proto::id::RequestId;
 use tidings::proto::webhook::{Received, Secret, challenge_answer, receiver_document_json, verify};
 use tidings::store::{DeliveryState, EndpointRecord, Store};
-use tidings::{After, BeginCall, Call, ErrorCode, Hub, Options, Verify};
+use tidings::{After, ErrorCode, Hub, Options, Verify};
 
 use DeliveryState::{Dead, Delivered, Superseded};
 
-fn proving() -> Options {
-    let mut options = local();
-    options.verify = Verify::Always;
-    options
-}
-
-fn begin_as(hub: &Hub, principal: &str, config: &str) -> tidings::Result<Call> {
-    wait(hub.begin_call(BeginCall {
-        config: Some(config.as_bytes()),
-        route_types: &["webhook"],
-        principal,
-        session: None,
-        peer: None,
-        open: &[],
-        request_id: &RequestId::from(7_i64),
-        tool: "tool",
-        timeout: None,
-        task: None,
-    }))
-}
-
-fn fire_as(hub: &Hub, principal: &str, config: &str) {
-    let call = begin_as(hub, principal, config).expect("accepted");
-    assert!(wait(call.complete(br#"{"content":[1.0]}"#)).expect("ended").committed);
-}
-
 fn fire(hub: &Hub, config: &str) {
     fire_as(hub, "p", config);
-}
-
-fn ok_with(body: &str) -> Reply {
-    Reply::Raw(format!("HTTP/1.1 200 x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }
 
 fn is_challenge(request: &Request) -> bool {
@@ -53,7 +23,7 @@ fn is_challenge(request: &Request) -> bool {
 
 /// As a receiver that knows of challenges answers.
 fn echo(request: &Request) -> Reply {
-    challenge_answer(&request.body).map_or(Reply::OK, |answer| ok_with(&answer))
+    challenge_answer(&request.body).map_or(Reply::OK, |answer| Reply::with(&answer))
 }
 
 fn lines(requests: &[Request]) -> Vec<&'static str> {
@@ -123,9 +93,9 @@ fn an_endpoint_answers_a_challenge_before_its_first_delivery() {
 fn what_does_not_echo_gets_nothing() {
     let answers = [
         Reply::OK,
-        ok_with("{}"),
-        ok_with(r#"{"challenge":"guessed"}"#),
-        ok_with(&"x".repeat(100_000)),
+        Reply::with("{}"),
+        Reply::with(r#"{"challenge":"guessed"}"#),
+        Reply::with(&"x".repeat(100_000)),
         Reply::Status(404, ""),
         Reply::Status(307, "location: /other\r\n"),
     ];
@@ -172,7 +142,7 @@ fn a_well_known_document_is_a_proof_for_its_paths() {
         let store = FaultStore::new();
         let document = receiver_document_json([path]);
         let receiver = Receiver::start(move |request, _| match request.line.as_str() {
-            "GET /.well-known/mcp-webhook-receiver.json HTTP/1.1" => ok_with(&document),
+            "GET /.well-known/mcp-webhook-receiver.json HTTP/1.1" => Reply::with(&document),
             _ if is_challenge(request) => Reply::Status(400, ""),
             _ => Reply::OK,
         });

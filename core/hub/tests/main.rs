@@ -8,6 +8,7 @@ mod deliveries;
 mod detached;
 mod endpoints;
 mod fanout;
+mod fanout_crowd;
 mod fanout_property;
 mod field_trigger;
 mod lifecycle;

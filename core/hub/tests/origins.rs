@@ -5,22 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{FaultStore, HANG, Receiver, Reply, Request, TestClock, config, local, over_with, wait};
+use crate::support::{FaultStore, HANG, Receiver, Reply, Request, TestClock, config, fire_as, over_with, proving};
+use tidings::Hub;
 use tidings::proto::delivery::{EndpointKey, EndpointState, Proof, Standing};
-use tidings::proto::id::RequestId;
 use tidings::proto::webhook::{challenge_answer, receiver_document_json};
 use tidings::store::{DeliveryState, Store};
-use tidings::{BeginCall, Hub, Options, Verify};
 
 use DeliveryState::{Dead, Delivered};
 
 const HOUR: Duration = Duration::from_secs(3_600);
-
-fn proving() -> Options {
-    let mut options = local();
-    options.verify = Verify::Always;
-    options
-}
 
 /// A receiver that knows of no challenge, whose origin publishes these prefixes from the `since`th time on that it is
 /// asked (none before), and that answers deliveries as `take` says.
@@ -39,10 +32,7 @@ impl Origin {
         let (asked, taken) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
         let receiver = Receiver::start(move |request, _| match kind(request) {
             "document" if asked.fetch_add(1, Ordering::SeqCst) < since => Reply::Status(404, ""),
-            "document" => {
-                let head = format!("HTTP/1.1 200 x\r\ncontent-length: {}\r\n\r\n", document.len());
-                Reply::Raw(format!("{head}{document}").into_bytes())
-            }
+            "document" => Reply::with(&document),
             "challenge" => Reply::Status(400, ""),
             _ => take(taken.fetch_add(1, Ordering::SeqCst)),
         });
@@ -72,21 +62,8 @@ fn kind(request: &Request) -> &'static str {
     }
 }
 
-fn fire_as(hub: &Hub, principal: &str, url: &str) {
-    let call = wait(hub.begin_call(BeginCall {
-        config: Some(config(url, &["completed"]).as_bytes()),
-        route_types: &["webhook"],
-        principal,
-        session: None,
-        peer: None,
-        open: &[],
-        request_id: &RequestId::from(7_i64),
-        tool: "tool",
-        timeout: None,
-        task: None,
-    }))
-    .expect("accepted");
-    assert!(wait(call.complete(b"{}")).expect("ended").committed);
+fn completes(hub: &Hub, principal: &str, url: &str) {
+    fire_as(hub, principal, &config(url, &["completed"]));
 }
 
 fn standing(store: &dyn Store, principal: &str, url: &str) -> Option<Standing> {
@@ -106,11 +83,11 @@ fn delivered(store: &FaultStore, count: usize) {
 fn one_document_proves_every_url_below_its_prefixes() {
     let (store, origin) = (FaultStore::new(), Origin::new(&["/hooks/", "/exact"]));
     let hub = over_with(&store, proving(), &TestClock::new());
-    fire_as(&hub, "p", &origin.url("/hooks/a"));
+    completes(&hub, "p", &origin.url("/hooks/a"));
     delivered(&store, 1);
     assert_eq!(origin.asked(), (1, 1));
     for (nth, path) in ["/hooks/b?c=d", "/hooks/", "/exact", "/exact/x"].into_iter().enumerate() {
-        fire_as(&hub, "p", &origin.url(path));
+        completes(&hub, "p", &origin.url(path));
         delivered(&store, nth + 2);
         assert_eq!(standing(store.inner(), "p", &origin.url(path)).and_then(|one| one.proof), Some(Proof::WellKnown));
     }
@@ -121,7 +98,7 @@ fn one_document_proves_every_url_below_its_prefixes() {
 fn what_is_not_below_a_prefix_is_asked_itself_and_refused() {
     let (store, origin) = (FaultStore::new(), Origin::new(&["/hooks/"]));
     let hub = over_with(&store, proving(), &TestClock::new());
-    fire_as(&hub, "p", &origin.url("/hooks/a"));
+    completes(&hub, "p", &origin.url("/hooks/a"));
     delivered(&store, 1);
     let outside = [
         "/hooks",
@@ -136,7 +113,7 @@ fn what_is_not_below_a_prefix_is_asked_itself_and_refused() {
         // The URL as it is kept: dots are resolved, escapes are not.
         let url = origin.url(path);
         let kept = if path == "/hooks/../admin" { origin.url("/admin") } else { url.clone() };
-        fire_as(&hub, "p", &url);
+        completes(&hub, "p", &url);
         let refused = wait_refused(&store, "p", &kept, 1);
         assert_eq!(refused.state, EndpointState::Unverified, "{path}");
     }
@@ -148,9 +125,9 @@ fn what_is_not_below_a_prefix_is_asked_itself_and_refused() {
 fn a_document_serves_the_principal_for_whom_it_was_fetched() {
     let (store, origin) = (FaultStore::new(), Origin::new(&["/"]));
     let hub = over_with(&store, proving(), &TestClock::new());
-    fire_as(&hub, "p", &origin.url("/a"));
+    completes(&hub, "p", &origin.url("/a"));
     delivered(&store, 1);
-    fire_as(&hub, "q", &origin.url("/b"));
+    completes(&hub, "q", &origin.url("/b"));
     delivered(&store, 2);
     assert_eq!(origin.asked(), (2, 2), "asked anew for another principal");
 }
@@ -160,9 +137,9 @@ fn a_document_serves_the_principal_for_whom_it_was_fetched() {
 fn another_port_is_another_origin() {
     let (store, one, other) = (FaultStore::new(), Origin::new(&["/"]), Origin::with(&["/"], usize::MAX, |_| Reply::OK));
     let hub = over_with(&store, proving(), &TestClock::new());
-    fire_as(&hub, "p", &one.url("/a"));
+    completes(&hub, "p", &one.url("/a"));
     delivered(&store, 1);
-    fire_as(&hub, "p", &other.url("/a"));
+    completes(&hub, "p", &other.url("/a"));
     assert_eq!(wait_refused(&store, "p", &other.url("/a"), 1).state, EndpointState::Unverified);
     assert_eq!((other.count("delivery"), other.asked()), (0, (1, 1)));
 }
@@ -175,7 +152,7 @@ fn a_document_that_is_found_proves_what_waits() {
     let hub = over_with(&store, proving(), &clock);
     let urls = ["/hooks/a", "/hooks/b", "/elsewhere"].map(|path| origin.url(path));
     for url in &urls {
-        fire_as(&hub, "p", url);
+        completes(&hub, "p", url);
     }
     let asked_again = |url: &String| wait_refused(&store, "p", url, 1).verify_at.expect("asked again");
     let [first, second, _] = urls.each_ref().map(asked_again);
@@ -194,22 +171,22 @@ fn a_document_counts_until_it_expires() {
     let (store, clock, origin) = (FaultStore::new(), TestClock::new(), Origin::new(&["/hooks/"]));
     let hub = over_with(&store, proving(), &clock);
     let [a, b, c] = ["/hooks/a", "/hooks/b", "/hooks/c"].map(|path| origin.url(path));
-    fire_as(&hub, "p", &a);
+    completes(&hub, "p", &a);
     delivered(&store, 1);
     let day = proving().endpoints.proof_ms;
     let until = clock.now() + i64::try_from(day).expect("a day");
     clock.advance(Duration::from_millis(day - 1));
-    fire_as(&hub, "p", &b);
+    completes(&hub, "p", &b);
     delivered(&store, 2);
     assert_eq!(origin.asked(), (1, 1), "it still counts");
     let second = standing(store.inner(), "p", &b).expect("known");
     assert_eq!(second.proven_until, Some(until), "no longer than the document does");
     clock.advance(Duration::from_millis(1));
-    fire_as(&hub, "p", &b);
+    completes(&hub, "p", &b);
     delivered(&store, 3);
     assert_eq!(origin.asked(), (2, 2), "it does not count any more");
-    fire_as(&hub, "p", &c);
-    fire_as(&hub, "p", &a);
+    completes(&hub, "p", &c);
+    completes(&hub, "p", &a);
     delivered(&store, 5);
     assert_eq!(origin.asked(), (2, 2), "it counts for another day");
 }
@@ -221,18 +198,18 @@ fn a_document_is_fetched_again_before_it_expires() {
     let (store, clock, origin) = (FaultStore::new(), TestClock::new(), Origin::new(&["/hooks/"]));
     let hub = over_with(&store, proving(), &clock);
     let [a, b] = ["/hooks/a", "/hooks/b"].map(|path| origin.url(path));
-    fire_as(&hub, "p", &a);
+    completes(&hub, "p", &a);
     delivered(&store, 1);
-    fire_as(&hub, "p", &b);
+    completes(&hub, "p", &b);
     delivered(&store, 2);
     clock.advance(HOUR * 20);
-    fire_as(&hub, "p", &a);
+    completes(&hub, "p", &a);
     delivered(&store, 3);
     let next = clock.now() + 24 * 3_600_000;
     store.wait_for(|inner| standing(inner, "p", &a).filter(|standing| standing.proven_until == Some(next)));
     assert_eq!(origin.asked(), (2, 2));
     clock.advance(HOUR * 5);
-    fire_as(&hub, "p", &b);
+    completes(&hub, "p", &b);
     delivered(&store, 4);
     assert_eq!(origin.asked(), (2, 2), "its own proof had expired, the document had not");
     assert_eq!(standing(store.inner(), "p", &b).expect("known").proven_until, Some(next));
@@ -246,12 +223,12 @@ fn a_disabled_endpoint_is_not_proven_by_what_was_found_before() {
     let origin = Origin::with(&["/"], 0, gone_first);
     let hub = over_with(&store, proving(), &clock);
     let url = origin.url("/a");
-    fire_as(&hub, "p", &url);
+    completes(&hub, "p", &url);
     store.wait_deliveries(&[Dead]);
-    fire_as(&hub, "p", &origin.url("/b"));
+    completes(&hub, "p", &origin.url("/b"));
     store.wait_deliveries(&[Dead, Delivered]);
     assert_eq!(standing(store.inner(), "p", &url).expect("known").state, EndpointState::Disabled);
-    fire_as(&hub, "p", &url); // named again: a minute later it is asked
+    completes(&hub, "p", &url); // named again: a minute later it is asked
     clock.advance(Duration::from_secs(61));
     store.wait_for(|inner| standing(inner, "p", &url).filter(|one| one.state == EndpointState::Verified));
     assert_eq!(origin.asked(), (2, 2));
@@ -264,7 +241,7 @@ fn what_was_found_survives_the_process() {
     let origin = Origin::new(&["/hooks/"]);
     for (nth, path) in ["/hooks/a", "/hooks/b"].into_iter().enumerate() {
         let hub = Hub::with(&url, proving()).expect("a hub");
-        fire_as(&hub, "p", &origin.url(path));
+        completes(&hub, "p", &origin.url(path));
         origin.receiver.wait_for(3 + nth);
         assert!(hub.close(HANG));
     }

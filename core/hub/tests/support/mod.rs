@@ -16,7 +16,7 @@ use tidings::proto::address::{Network, Policy};
 use tidings::proto::id::RequestId;
 use tidings::proto::stream::Retention;
 use tidings::store::{MemoryStore, Store};
-use tidings::{BeginCall, Call, Clock, Hub, Options, Read, Result, SystemClock, Tail};
+use tidings::{BeginCall, Call, Clock, Hub, Options, Read, Result, SystemClock, Tail, Verify};
 
 /// Only ends a test that hangs; no test depends on how long anything takes.
 pub const HANG: Duration = Duration::from_secs(60);
@@ -38,6 +38,13 @@ pub fn local() -> Options {
         allow_http: true,
         ..Policy::default()
     };
+    options
+}
+
+/// The same, where endpoints have to prove that they want what they are sent.
+pub fn proving() -> Options {
+    let mut options = local();
+    options.verify = Verify::Always;
     options
 }
 
@@ -82,11 +89,26 @@ pub fn begin(hub: &Hub, config: &str) -> Result<Call> {
 
 /// Begins a call that the server limits in time.
 pub fn begin_with(hub: &Hub, config: &str, timeout: Option<Duration>) -> Result<Call> {
+    begin_of(hub, "tester", Some("session-1"), config, timeout)
+}
+
+/// Begins a call of that principal's.
+pub fn begin_as(hub: &Hub, principal: &str, config: &str) -> Result<Call> {
+    begin_of(hub, principal, None, config, None)
+}
+
+fn begin_of(
+    hub: &Hub,
+    principal: &str,
+    session: Option<&str>,
+    config: &str,
+    timeout: Option<Duration>,
+) -> Result<Call> {
     wait(hub.begin_call(BeginCall {
         config: Some(config.as_bytes()),
         route_types: &["webhook"],
-        principal: "tester",
-        session: Some("session-1"),
+        principal,
+        session,
         peer: None,
         open: &[],
         request_id: &RequestId::from(7_i64),
@@ -94,6 +116,12 @@ pub fn begin_with(hub: &Hub, config: &str, timeout: Option<Duration>) -> Result<
         timeout,
         task: None,
     }))
+}
+
+/// A call of that principal's that has completed.
+pub fn fire_as(hub: &Hub, principal: &str, config: &str) {
+    let call = begin_as(hub, principal, config).expect("accepted");
+    assert!(wait(call.complete(br#"{"content":[1.0]}"#)).expect("ended").committed);
 }
 
 /// Reads a tail to the end of its stream: each event as (number, payload), and the gaps with the place they came at.

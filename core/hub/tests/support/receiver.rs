@@ -46,6 +46,11 @@ pub enum Reply {
 
 impl Reply {
     pub const OK: Self = Self::Status(200, "");
+
+    /// 200 with this body.
+    pub fn with(body: &str) -> Self {
+        Self::Raw(format!("HTTP/1.1 200 x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
+    }
 }
 
 type Script = dyn Fn(&Request, usize) -> Reply + Send + Sync;
