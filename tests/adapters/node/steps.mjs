@@ -71,6 +71,7 @@ export class Stage {
   #tails = new Map();
   #calls = new Map();
   #outlets = new Map();
+  #asking = new Map();
   #boxes = new Outboxes();
 
   find(op) {
@@ -140,6 +141,7 @@ export class Stage {
     this.#writers.clear();
     this.#calls.clear();
     this.#outlets.clear();
+    this.#asking.clear();
     this.#boxes = new Outboxes();
     const hub = this.#hub;
     this.#hub = undefined;
@@ -283,7 +285,7 @@ export class Stage {
 
   async call_begin(given) {
     const call = await this.#open.beginCall({
-      config: bytes(given.config),
+      config: given.config === undefined ? undefined : bytes(given.config),
       routeTypes: given.routeTypes ?? ["webhook"],
       principal: given.principal ?? "anyone",
       peer: "calling",
@@ -291,6 +293,7 @@ export class Stage {
       requestId: requestId(given.requestId ?? "1"),
       tool: given.tool ?? "tool",
       timeoutMs: given.timeoutMs,
+      taskTtlMs: given.taskTtlMs,
     });
     this.#calls.set(given.as, call);
     return {
@@ -328,5 +331,31 @@ export class Stage {
 
   async call_ended(given) {
     return endedTold(await this.#calls.get(given.call).ended());
+  }
+
+  // Tasks
+
+  call_ask(given) {
+    const asking = this.#calls.get(given.call).ask(bytes(given.requests));
+    asking.catch(() => {}); // told when the scenario asks
+    this.#asking.set(given.as, asking);
+    return {};
+  }
+
+  async ask_answers(given) {
+    return { answers: await this.#asking.get(given.ask) };
+  }
+
+  hub_task(given) {
+    return { task: orNull(this.#open.task(given.id, { principal: given.principal ?? "anyone" })?.json) };
+  }
+
+  async hub_answer_task(given) {
+    const asker = { principal: given.principal ?? "anyone" };
+    return { found: await this.#open.answerTask(given.id, given.responses, asker) };
+  }
+
+  async hub_cancel_task(given) {
+    return { found: await this.#open.cancelTask(given.id, { principal: given.principal ?? "anyone" }) };
   }
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import tidings
+from asking import Asking
 from fan_out import Outboxes
 from tidings import (
     Call,
@@ -146,6 +147,7 @@ class Stage:
         self.calls: dict[str, Call] = {}
         self.outlets: dict[str, Outlet] = {}
         self.boxes = Outboxes()
+        self.asking = Asking(mode)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Runs a step without an event loop."""
@@ -337,7 +339,7 @@ class Stage:
 
     async def call_begin(self, given: Given) -> Given:
         call = await self.open_hub.begin_call(
-            config=as_bytes(given["config"]),
+            config=as_bytes(given["config"]) if "config" in given else None,
             route_types=given.get("routeTypes", ["webhook"]),
             principal=given.get("principal", "anyone"),
             peer="calling",
@@ -345,6 +347,7 @@ class Stage:
             request_id=json.loads(given.get("requestId", "1")),
             tool=given.get("tool", "tool"),
             timeout=given["timeoutMs"] / 1000 if "timeoutMs" in given else None,
+            task_ttl=given["taskTtlMs"] / 1000 if "taskTtlMs" in given else None,
         )
         self.calls[given["as"]] = call
         return {
@@ -376,3 +379,24 @@ class Stage:
 
     async def call_ended(self, given: Given) -> Given:
         return ended_told(await self.calls[given["call"]].ended())
+
+    # Tasks
+
+    async def call_ask(self, given: Given) -> Given:
+        call = self.calls[given["call"]]
+        self.asking.begin(given["as"], self.open_hub, call.ask(as_bytes(given["requests"])))
+        return {}
+
+    async def ask_answers(self, given: Given) -> Given:
+        return {"answers": (await self.asking.end(given["ask"])).decode()}
+
+    async def hub_task(self, given: Given) -> Given:
+        task = self.open_hub.task(given["id"], principal=given.get("principal", "anyone"))
+        return {"task": task and task.json}
+
+    async def hub_answer_task(self, given: Given) -> Given:
+        asker = given.get("principal", "anyone")
+        return {"found": await self.open_hub.answer_task(given["id"], given["responses"], principal=asker)}
+
+    async def hub_cancel_task(self, given: Given) -> Given:
+        return {"found": await self.open_hub.cancel_task(given["id"], principal=given.get("principal", "anyone"))}

@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 /// What an operation came to.
 type Answer = Result<Value, String>;
 
-const FEATURES: [&str; 12] = [
+const FEATURES: [&str; 13] = [
     "rules",
     "webhook",
     "config",
     "errors",
     "streams",
     "calls",
+    "tasks",
     "processes",
     "crash",
     "clock",

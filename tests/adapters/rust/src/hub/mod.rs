@@ -5,6 +5,7 @@ mod fanout;
 mod faulty;
 mod options;
 mod outlets;
+mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::{Answer, wait};
 use clock::VirtualClock;
 use fanout::Outboxes;
 use faulty::FaultyStore;
+use tasks::Asks;
 
 /// A tail, and what it read ahead of what was asked for.
 struct Reader {
@@ -41,7 +43,8 @@ pub(crate) struct Stage {
     hub: Option<Hub>,
     writers: HashMap<String, Writer>,
     readers: HashMap<String, Reader>,
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, Arc<Call>>,
+    asks: Asks,
     outlets: HashMap<String, Outlet>,
     outboxes: Outboxes,
 }
@@ -75,6 +78,7 @@ impl Stage {
             writers: HashMap::new(),
             readers: HashMap::new(),
             calls: HashMap::new(),
+            asks: Asks::default(),
             outlets: HashMap::new(),
             outboxes: Outboxes::default(),
         }
@@ -113,6 +117,11 @@ impl Stage {
             "call.fail" => self.fail(given),
             "call.cancel" => self.cancel(given),
             "call.ended" => self.ended(given),
+            "call.ask" => self.ask(given),
+            "ask.answers" => self.answers(given),
+            "hub.task" => self.task(given),
+            "hub.answer_task" => self.answer_task(given),
+            "hub.cancel_task" => self.cancel_task(given),
             _ => self.fan_out(op, given)?,
         };
         Some(match done {
@@ -131,6 +140,7 @@ impl Stage {
         if let Some(hub) = self.hub.take() {
             hub.close(Duration::from_secs(10));
         }
+        self.asks = Asks::default(); // which have ended with the hub
         self.clock.reset();
         json!({})
     }
@@ -296,10 +306,10 @@ impl Stage {
     }
 
     fn begin(&mut self, given: Given<'_>) -> Done {
-        let config = given.bytes("config")?;
+        let config = if given.has("config") { Some(given.bytes("config")?) } else { None };
         let request_id = given.maybe_text("requestId")?.unwrap_or("1");
         let begin = BeginCall {
-            config: Some(&config),
+            config: config.as_deref(),
             route_types: &if given.has("routeTypes") { given.texts("routeTypes")? } else { vec!["webhook"] },
             principal: given.maybe_text("principal")?.unwrap_or("anyone"),
             session: None,
@@ -308,7 +318,7 @@ impl Stage {
             request_id: &RequestId::parse(request_id.as_bytes()).map_err(|error| error.to_string())?,
             tool: given.maybe_text("tool")?.unwrap_or("tool"),
             timeout: given.maybe_num("timeoutMs")?.map(Duration::from_millis),
-            task: None,
+            task: tasks::terms(given)?,
         };
         let call = wait(self.hub()?.begin_call(begin))?;
         let told = json!({
@@ -317,11 +327,11 @@ impl Stage {
             "accepted": call.accepted_routes(),
             "ignored": call.ignored_triggers(),
         });
-        self.calls.insert(given.text("as")?.to_owned(), call);
+        self.calls.insert(given.text("as")?.to_owned(), Arc::new(call));
         Ok(told)
     }
 
-    fn call(&self, given: Given<'_>) -> Result<&Call, Trouble> {
+    fn call(&self, given: Given<'_>) -> Result<&Arc<Call>, Trouble> {
         let name = given.text("call")?;
         self.calls.get(name).ok_or_else(|| Trouble::Adapter(format!("no call is called {name}")))
     }

@@ -8,6 +8,7 @@ mod endpoint;
 mod fanout;
 mod firing;
 mod id;
+mod input;
 mod stream;
 mod trigger;
 mod webhook;
@@ -43,6 +44,10 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "redact.bytes" => trigger::redact(given),
         "outcome.classify" => call::classify(given),
         "outcome.task_status" => call::task_status(given),
+        "input.outstanding" => input::outstanding(given),
+        "input.known" => input::known(given),
+        "input.keys" => input::keys(given),
+        "input.answers" => input::answers(given),
         "call.step" => call::row(given),
         "call.lost_connection" => call::lost(given),
         "call.timeout" => call::timeout(given),
