@@ -30,6 +30,20 @@ def counts(fanout: Fanout) -> tuple[int, int, int]:
     return fanout.told, fanout.skipped, fanout.failed
 
 
+def add_eighty_tools(server: Any) -> None:
+    """As a server does that registers them one by one; again, where they are there already."""
+    for number in range(80):
+
+        def tool() -> str:
+            return "done"
+
+        tool.__name__ = f"tool_{number}"
+        try:
+            server.add_tool(tool)
+        except ValueError:
+            pass  # FastMCP: it is there already
+
+
 def total(hub: Hub) -> int:
     """How many listeners there are."""
     fanout = hub.notify("events")

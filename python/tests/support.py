@@ -40,7 +40,7 @@ def run_script(code: str, folder: Path, *arguments: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,  # below the limit of a test
         check=False,
     )
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_listen import PROMPTS, TOOLS, UPDATED, Keep, Listener, Stdio, counts, told, total, until
+from mcp_listen import PROMPTS, TOOLS, UPDATED, Keep, Listener, Stdio, add_eighty_tools, counts, told, total, until
 from mcp_process import ServerProcess
 from mcp_stage import KINDS
 from mcp_wire import LEGACY, MODERN, Client, Served, in_loop
@@ -102,21 +102,9 @@ def test_eighty_registrations_are_one_notification_and_the_same_again_none(
     served = serve(plain)
     listener = listen(Client(served.port, MODERN), {"toolsListChanged": True, "promptsListChanged": True})
 
-    def register() -> None:
-        for number in range(80):
-
-            def tool() -> str:
-                return "done"
-
-            tool.__name__ = f"tool_{number}"
-            try:
-                plain.add_tool(tool)
-            except ValueError:
-                pass  # FastMCP: it is there already
-
-    in_loop(served, register)
+    in_loop(served, lambda: add_eighty_tools(plain))
     assert listener.next() == (TOOLS, {})
-    in_loop(served, register)
+    in_loop(served, lambda: add_eighty_tools(plain))
     tidings.mcp.notify(plain, "prompts")
     assert listener.next() == (PROMPTS, {})
 

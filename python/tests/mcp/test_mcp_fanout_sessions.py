@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tidings.mcp
-from mcp_listen import PROMPTS, RESOURCES, TOOLS, Keep, Stdio, counts, told, total, until
+from mcp_listen import PROMPTS, RESOURCES, TOOLS, Keep, Stdio, add_eighty_tools, counts, told, total, until
 from mcp_stage import KINDS, Stage, server_of
 from mcp_wire import LEGACY, Client, Served, in_loop
 from tidings import Hub
@@ -80,21 +80,9 @@ def test_a_changed_component_is_told_by_itself(plain: Any, hub: Hub, serve: Call
     served = serve(plain)
     stream = keep(Client(served.port, LEGACY).get())
 
-    def register() -> None:
-        for number in range(80):
-
-            def tool() -> str:
-                return "done"
-
-            tool.__name__ = f"tool_{number}"
-            try:
-                plain.add_tool(tool)
-            except ValueError:
-                pass  # FastMCP: it is there already
-
-    in_loop(served, register)
+    in_loop(served, lambda: add_eighty_tools(plain))
     assert told(stream) == TOOLS
-    in_loop(served, register)
+    in_loop(served, lambda: add_eighty_tools(plain))
     tidings.mcp.notify(plain, "prompts")
     assert told(stream) == PROMPTS
 
