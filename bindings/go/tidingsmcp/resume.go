@@ -41,12 +41,12 @@ func (s *EventStore) resuming(request *http.Request) (*resumption, bool) {
 		return nil, false
 	}
 	// The SDK's own form of an event id: the stream's id and the message's index.
-	streamID, number, _ := strings.Cut(event, "_")
-	index, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || s.lives(sessionID) {
+	last := strings.LastIndexByte(event, '_')
+	index, err := strconv.ParseUint(event[last+1:], 10, 63)
+	if err != nil || last < 0 || s.lives(sessionID) {
 		return nil, false
 	}
-	return &resumption{sessionID, streamID, index}, true
+	return &resumption{sessionID, event[:last], index}, true
 }
 
 // serve answers with the rest of a stream, and follows it live; false: there is nothing to serve, and nothing was written.
