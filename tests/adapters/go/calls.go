@@ -13,6 +13,7 @@ func (s *stage) begin(given struct {
 	RequestID  *string
 	Tool       *string
 	TimeoutMs  int
+	TaskTTLMs  int
 }) (object, error) {
 	or := func(text *string, otherwise string) string {
 		if text == nil {
@@ -23,6 +24,7 @@ func (s *stage) begin(given struct {
 	request := tidings.CallRequest{
 		RouteTypes: given.RouteTypes, Open: given.Open, Peer: "calling", Principal: or(given.Principal, "anyone"),
 		RequestID: or(given.RequestID, "1"), Tool: or(given.Tool, "tool"), Timeout: ms(given.TimeoutMs),
+		TaskTTL: ms(given.TaskTTLMs), TaskBound: true,
 	}
 	if given.Config != nil {
 		request.Config = *given.Config

@@ -37,6 +37,7 @@ type stage struct {
 	tails   map[string]*tail
 	calls   map[string]*tidings.Call
 	outlets map[string]*tidings.Outlet
+	asking  map[string]chan asked
 	boxes   *boxes
 }
 
@@ -56,7 +57,7 @@ func (s *stage) forget() {
 	s.hub = nil
 	s.writers, s.tails = map[string]*tidings.Writer{}, map[string]*tail{}
 	s.calls, s.outlets = map[string]*tidings.Call{}, map[string]*tidings.Outlet{}
-	s.boxes = newBoxes()
+	s.asking, s.boxes = map[string]chan asked{}, newBoxes()
 }
 
 func (s *stage) steps() map[string]step {
@@ -70,7 +71,8 @@ func (s *stage) steps() map[string]step {
 		"writer.append": taking(s.writerAppend), "writer.cursor": taking(s.writerCursor), "writer.flush": taking(s.writerFlush),
 		"writer.close": taking(s.writerClose), "call.begin": taking(s.begin), "call.fire": taking(s.fire), "call.emit": taking(s.emit),
 		"call.disconnected": taking(s.disconnected), "call.complete": taking(s.complete), "call.fail": taking(s.fail),
-		"call.cancel": taking(s.cancel), "call.ended": taking(s.ended),
+		"call.cancel": taking(s.cancel), "call.ended": taking(s.ended), "call.ask": taking(s.ask), "ask.answers": taking(s.answers),
+		"hub.task": taking(s.task), "hub.answer_task": taking(s.answerTask), "hub.cancel_task": taking(s.cancelTask),
 	}
 	for name, step := range s.fanOutSteps() {
 		steps[name] = step
