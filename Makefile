@@ -15,7 +15,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations models
+	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations models miri
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ fuzz:  ## look for inputs that break a promise: make fuzz FUZZ_ARGS="--minutes 1
 
 header:  ## writes include/tidings.h from bindings/c, by the pinned cbindgen
 	CARGO_TARGET_DIR=target/header cargo run --quiet --locked --manifest-path tools/header/Cargo.toml
+
+# rustup toolchain install nightly --component miri,rust-src
+miri:  ## the C binding's exports under Miri, which sees undefined behaviour; needs a nightly toolchain
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --locked -p tidings-c --lib
 
 install:  ## the C library, built for release: make install PREFIX=/usr/local
 	@tools/install-c --prefix $(PREFIX)

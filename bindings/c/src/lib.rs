@@ -29,6 +29,8 @@ pub mod process;
 pub mod progress;
 pub mod stream;
 pub mod task;
+#[cfg(test)]
+mod tests;
 pub mod text;
 pub mod texts;
 pub mod webhook;
