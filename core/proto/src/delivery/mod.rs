@@ -34,16 +34,17 @@ mod endpoint;
 mod policy;
 mod rate;
 mod retry_after;
+mod standing;
 mod state;
 
 pub use attempt::{AttemptOutcome, Category};
 pub use backoff::{ceiling_ms, jittered_ms};
 pub use breaker::{BREAKER_TRANSITIONS, BreakerEvent, BreakerPolicy, BreakerState, Health, breaker_step};
 pub use endpoint::{
-    DisableReason, ENDPOINT_TRANSITIONS, EndpointEvent, EndpointKey, EndpointPolicy, EndpointState, Gate, Learned,
-    Proof, Standing, endpoint_step,
+    DisableReason, ENDPOINT_TRANSITIONS, EndpointEvent, EndpointKey, EndpointState, Proof, endpoint_step,
 };
 pub use policy::{Attempted, MAX_LIFETIME_MS, Next, RetryPolicy, deadline, next, postpone};
 pub use rate::{Granted, Rate};
 pub use retry_after::parse_retry_after;
+pub use standing::{EndpointPolicy, Gate, Learned, Standing};
 pub use state::{DeliveryEvent, DeliveryState, IllegalStep, TRANSITIONS, step};
