@@ -366,7 +366,9 @@ impl Tx<'_> {
     }
 
     fn holders(&self) -> Result<Vec<WorkerId>, Fail> {
-        let mut holders = self.conn.prepare_cached("SELECT DISTINCT worker FROM deliveries WHERE queue = 1")?;
+        let mut holders = self
+            .conn
+            .prepare_cached("SELECT DISTINCT worker FROM deliveries INDEXED BY deliveries_held WHERE queue = 1")?;
         let rows = holders.query_map([], |row| Ok(WorkerId(row.get::<_, Id>(0)?.0)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -513,7 +515,9 @@ impl Tx<'_> {
     /// Ends the leases of a worker that leaves; the attempts it had begun count.
     pub(crate) fn give_back(&self, worker: WorkerId) -> Result<(), Fail> {
         let theirs: Vec<i64> = {
-            let mut select = self.conn.prepare_cached("SELECT n FROM deliveries WHERE queue = 1 AND worker = ?1")?;
+            let mut select = self.conn.prepare_cached(
+                "SELECT n FROM deliveries INDEXED BY deliveries_held WHERE queue = 1 AND worker = ?1",
+            )?;
             select.query_map([worker.0], |row| row.get(0))?.collect::<Result<_, _>>()?
         };
         theirs.into_iter().try_for_each(|n| self.give_back_one(n))
@@ -567,8 +571,8 @@ impl Shelf for Bench<'_, '_> {
     type Error = Fail;
     type Place = i64;
 
-    fn first_ready(&mut self, now: StoreMillis) -> Result<Option<i64>, Fail> {
-        self.tx.first_line(now)
+    fn first_ready(&mut self, now: StoreMillis, suspects: bool) -> Result<Option<i64>, Fail> {
+        self.tx.first_line(now, suspects)
     }
 
     fn line(&mut self, n: i64) -> Result<Line, Fail> {
@@ -630,7 +634,8 @@ impl Shelf for Bench<'_, '_> {
     fn take_late(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Fail> {
         let late: Vec<i64> = {
             let mut select = self.tx.conn.prepare_cached(
-                "SELECT n FROM deliveries WHERE queue IN (0, 4) AND wait_until <= ?1 ORDER BY wait_until, n LIMIT ?2",
+                "SELECT n FROM deliveries INDEXED BY deliveries_late WHERE queue IN (0, 4) AND wait_until <= ?1
+                 ORDER BY wait_until, n LIMIT ?2",
             )?;
             select.query_map((now, limit), |row| row.get(0))?.collect::<Result<_, _>>()?
         };

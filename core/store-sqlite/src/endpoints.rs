@@ -104,7 +104,10 @@ pub(crate) fn origin_proof(conn: &Connection, principal: &str, origin: &str) -> 
 /// How many deliveries of a principal are not finished, counted no further than `most`.
 pub(crate) fn pending(conn: &Connection, principal: &str, most: u32) -> Result<u32, Fail> {
     Ok(conn
-        .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE principal = ?1 AND queue <> 2 LIMIT ?2)")?
+        .prepare_cached(
+            "SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_principal
+                 WHERE principal = ?1 AND queue <> 2 LIMIT ?2)",
+        )?
         .query_row((principal, most), |row| small(row, 0))?)
 }
 
@@ -116,13 +119,17 @@ pub(crate) fn next_verification(conn: &Connection) -> Result<Option<StoreMillis>
 }
 
 /// The earliest moment at which a line is to be looked at, an endpoint to be verified, or a wait ends.
+///
+/// Here and elsewhere `INDEXED BY` names the index where SQLite, which keeps no statistics of this file, would take one that
+/// walks over everything that waits, or everything that is finished.
 pub(crate) fn next_due(conn: &Connection) -> Result<Option<StoreMillis>, Fail> {
     let first = |sql: &str| conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<StoreMillis>>(0));
-    let line = first("SELECT min(at) FROM endpoints WHERE at IS NOT NULL")?;
+    let line = first("SELECT min(at) FROM endpoints WHERE suspect = 0 AND at IS NOT NULL")?;
+    let suspect = first("SELECT min(at) FROM endpoints WHERE suspect = 1 AND at IS NOT NULL")?;
     let verify = next_verification(conn)?;
-    let late = first("SELECT min(wait_until) FROM deliveries WHERE queue IN (0, 4)")?;
+    let late = first("SELECT min(wait_until) FROM deliveries INDEXED BY deliveries_late WHERE queue IN (0, 4)")?;
     let let_go = first("SELECT min(at) FROM deliveries WHERE queue = 3")?;
-    Ok([line, verify, late, let_go].into_iter().flatten().min())
+    Ok([line, suspect, verify, late, let_go].into_iter().flatten().min())
 }
 
 /// What a line is in the database: its row, and what is written of it.
@@ -302,12 +309,21 @@ impl Tx<'_> {
             .execute((now, i64::try_from(limit).unwrap_or(i64::MAX)))?)
     }
 
-    pub(crate) fn first_line(&self, now: StoreMillis) -> Result<Option<i64>, Fail> {
-        Ok(self
-            .conn
-            .prepare_cached("SELECT n FROM endpoints WHERE at <= ?1 ORDER BY at, turn, n LIMIT 1")?
-            .query_row([now], |row| row.get(0))
-            .optional()?)
+    /// The first line to look at, by (at, turn).
+    pub(crate) fn first_line(&self, now: StoreMillis, suspects: bool) -> Result<Option<i64>, Fail> {
+        let first = |suspect: bool| {
+            self.conn
+                .prepare_cached(
+                    "SELECT at, turn, n FROM endpoints WHERE suspect = ?1 AND at <= ?2 ORDER BY at, turn, n LIMIT 1",
+                )?
+                .query_row((suspect, now), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+                .optional()
+        };
+        let mut firsts: Vec<(StoreMillis, i64, i64)> = first(false)?.into_iter().collect();
+        if suspects {
+            firsts.extend(first(true)?);
+        }
+        Ok(firsts.into_iter().min().map(|(.., n)| n))
     }
 
     pub(crate) fn read_line(&self, n: i64) -> Result<Line, Fail> {

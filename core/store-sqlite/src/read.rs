@@ -200,7 +200,7 @@ pub(crate) fn offered(conn: &Connection, core: &Core, outlet: &str, now: StoreMi
 /// One step of the index for each outlet, however much waits there.
 pub(crate) fn waiting_outlets(conn: &Connection) -> Result<Vec<(String, StoreMillis)>, Fail> {
     let mut first = conn.prepare_cached(
-        "SELECT outlet, due FROM deliveries WHERE queue = 3 AND outlet > ?1 ORDER BY outlet, due LIMIT 1",
+        "SELECT outlet, due FROM deliveries INDEXED BY deliveries_outlet WHERE queue = 3 AND outlet > ?1 ORDER BY outlet, due LIMIT 1",
     )?;
     let mut found: Vec<(String, StoreMillis)> = Vec::new();
     loop {

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 pub(crate) const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-pub(crate) const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
+pub(crate) const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -335,6 +335,14 @@ const V13: &str = "
     ALTER TABLE chunks ADD COLUMN crc INTEGER;
     ALTER TABLE delivery_contents ADD COLUMN body_crc INTEGER;
     ALTER TABLE calls ADD COLUMN task_end_crc INTEGER;
+";
+
+/// Lines of endpoints for which nothing speaks are found apart from the others; `Standing::is_suspect` is the rule.
+const V14: &str = "
+    ALTER TABLE endpoints ADD COLUMN suspect INTEGER
+        GENERATED ALWAYS AS (state = 'verified' AND (failures > 0 OR good = 0)) VIRTUAL;
+    DROP INDEX endpoints_ready;
+    CREATE INDEX endpoints_ready ON endpoints (suspect, at, turn) WHERE at IS NOT NULL;
 ";
 
 /// What stands in a database file.

@@ -4,7 +4,8 @@
 //! over these moments finds the lines in which something may go, so that a thousand endpoints that are down or slow cost
 //! nothing. What a line may send follows from its endpoint's standing, its slots and its rates; a line that is looked at
 //! and may not send is put where it comes up again no sooner than it may, or nowhere, where only an event can open it (a
-//! verification, an attempt that ends).
+//! verification, an attempt that ends). Endpoints for which nothing speaks share a part of the slots: while it is used up,
+//! their lines are passed over as they stand, so that the first of them has its turn with the next free slot.
 //!
 //! Lines come up in the order in which they were served last, so that a long one does not hold up the others. Where the
 //! endpoints of one host are more than its rate, its tokens go round its principals: start-time fair queueing (Goyal,
@@ -50,9 +51,6 @@ impl Flow {
     }
 }
 
-/// How long a line that only waits for a slot among the suspects is left alone.
-const SUSPECT_WAIT_MS: i64 = 250;
-
 /// What a line is.
 #[derive(Clone, Debug)]
 pub struct Line {
@@ -86,8 +84,9 @@ pub trait Shelf {
     /// A line's row.
     type Place: Copy;
 
-    /// The first line to look at: the least (at, turn), at or before `now`.
-    fn first_ready(&mut self, now: StoreMillis) -> Result<Option<Self::Place>, Self::Error>;
+    /// The first line to look at: the least (at, turn), at or before `now`; `suspects`: those whose standing
+    /// [is suspect](Standing::is_suspect) among them.
+    fn first_ready(&mut self, now: StoreMillis, suspects: bool) -> Result<Option<Self::Place>, Self::Error>;
     /// The line.
     fn line(&mut self, place: Self::Place) -> Result<Line, Self::Error>;
     /// Writes what may change of a line.
@@ -134,7 +133,7 @@ pub fn lease<S: Shelf>(shelf: &mut S, lease: &Lease) -> Result<(), S::Error> {
     let mut looks = lease.limit.saturating_mul(4).saturating_add(64);
     while round.left > 0 && looks > 0 {
         looks -= 1;
-        let Some(place) = shelf.first_ready(round.now)? else { break };
+        let Some(place) = shelf.first_ready(round.now, round.suspects > 0)? else { break };
         round.look(shelf, place)?;
     }
     if round.left > 0 {
@@ -178,21 +177,16 @@ impl Round {
 
     fn serve<S: Shelf>(&mut self, shelf: &mut S, place: S::Place, mut line: Line) -> Result<(), S::Error> {
         let (now, flow) = (self.now, self.flow);
-        let suspect = line.standing.health.is_suspect();
+        let suspect = line.standing.is_suspect();
         let slots = line.standing.health.slots(flow.per_endpoint, flow.fresh, now);
         let in_flight = shelf.in_flight(place)?;
-        let mut want = slots.saturating_sub(in_flight).min(self.left);
+        // A suspect comes here only while there is a slot for it.
+        let share = if suspect { self.suspects } else { self.left };
+        let mut want = slots.saturating_sub(in_flight).min(self.left).min(share);
         if want == 0 {
             // It comes up again with the end of one of its attempts.
             line.at = None;
             return shelf.put_line(place, &line);
-        }
-        if suspect {
-            want = want.min(self.suspects);
-            if want == 0 {
-                line.at = Some(now.saturating_add(SUSPECT_WAIT_MS));
-                return shelf.put_line(place, &line);
-            }
         }
         if let Some(rate) = flow.rate {
             want = rate.take(line.tat, now, want).count;

@@ -142,6 +142,11 @@ impl Standing {
         }
     }
 
+    /// Whether it may be tried and nothing speaks for it ([`Health::is_suspect`]).
+    pub fn is_suspect(&self) -> bool {
+        self.state == EndpointState::Verified && self.health.is_suspect()
+    }
+
     /// What is kept after something was learned `now`.
     #[must_use]
     pub fn learn(self, policy: &EndpointPolicy, learned: Learned, now: StoreMillis) -> Self {

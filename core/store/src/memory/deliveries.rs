@@ -609,8 +609,8 @@ impl Shelf for Bench<'_> {
     type Error = Infallible;
     type Place = EndpointKey;
 
-    fn first_ready(&mut self, now: StoreMillis) -> Result<Option<EndpointKey>, Infallible> {
-        Ok(self.deliveries.lines.first_ready(now))
+    fn first_ready(&mut self, now: StoreMillis, suspects: bool) -> Result<Option<EndpointKey>, Infallible> {
+        Ok(self.deliveries.lines.first_ready(now, suspects))
     }
 
     fn line(&mut self, place: EndpointKey) -> Result<Line, Infallible> {

@@ -12,8 +12,8 @@ use crate::record::{EndpointOwner, EndpointRecord, OriginProof};
 #[derive(Default)]
 pub(super) struct Lines {
     rows: HashMap<EndpointKey, Row>,
-    /// Lines in which something may go, by (at, turn).
-    ready: BTreeSet<(StoreMillis, i64, u64, EndpointKey)>,
+    /// Lines in which something may go, by (at, turn): of endpoints for which something speaks, and of suspects.
+    ready: [BTreeSet<(StoreMillis, i64, u64, EndpointKey)>; 2],
     /// Endpoints that have to be verified, by when.
     unverified: BTreeSet<(StoreMillis, u64, EndpointKey)>,
     /// In the order in which they came to be.
@@ -56,7 +56,7 @@ impl Lines {
         if let Some(row) = &before {
             self.order.remove(&row.n);
             if let Some(at) = row.at {
-                self.ready.remove(&(at, row.turn, row.n, key));
+                self.ready[usize::from(row.standing.is_suspect())].remove(&(at, row.turn, row.n, key));
             }
             if let Some(at) = row.standing.verify_at {
                 self.unverified.remove(&(at, row.n, key));
@@ -65,7 +65,7 @@ impl Lines {
         if let Some(row) = row {
             self.order.insert(row.n, key);
             if let Some(at) = row.at {
-                self.ready.insert((at, row.turn, row.n, key));
+                self.ready[usize::from(row.standing.is_suspect())].insert((at, row.turn, row.n, key));
             }
             if let Some(at) = row.standing.verify_at {
                 self.unverified.insert((at, row.n, key));
@@ -152,8 +152,10 @@ impl Lines {
         taken
     }
 
-    pub(super) fn first_ready(&self, now: StoreMillis) -> Option<EndpointKey> {
-        self.ready.first().filter(|(at, ..)| *at <= now).map(|(.., key)| *key)
+    pub(super) fn first_ready(&self, now: StoreMillis, suspects: bool) -> Option<EndpointKey> {
+        let [good, suspect] = &self.ready;
+        let firsts = good.first().into_iter().chain(suspect.first().filter(|_| suspects));
+        firsts.min().filter(|(at, ..)| *at <= now).map(|(.., key)| *key)
     }
 
     pub(super) fn line(&self, key: EndpointKey) -> Option<Line> {
@@ -214,8 +216,8 @@ impl Lines {
     }
 
     pub(super) fn next_due(&self) -> Option<StoreMillis> {
-        let ready = self.ready.first().map(|(at, ..)| *at);
-        ready.into_iter().chain(self.next_verification()).min()
+        let ready = self.ready.iter().filter_map(|lines| lines.first()).map(|(at, ..)| *at);
+        ready.chain(self.next_verification()).min()
     }
 
     pub(super) fn next_verification(&self) -> Option<StoreMillis> {

@@ -186,12 +186,16 @@ pub(super) fn endpoints_for_which_nothing_speaks_share_their_slots(store: &dyn S
     let mut leased = ids(&flowing(store, NOW, 10, flow));
     leased.sort_unstable();
     assert_eq!(leased, [1, 2, 5]);
-    assert_eq!(ids(&flowing(store, NOW, 10, Flow { suspects: 0, ..flow })), [0; 0]);
-    let later = store.next_due().expect("reads").expect("some");
-    assert!(later > NOW, "they are not looked at all the time");
-    let mut leased = ids(&flowing(store, later, 10, flow));
+    let none = Flow { suspects: 0, ..flow };
+    assert_eq!(ids(&flowing(store, NOW, 10, none)), [0; 0]);
+    done(store, [to(5, 6, NOW + 1)]);
+    assert_eq!(ids(&flowing(store, NOW + 1, 10, none)), [6], "they are not in the way of the others");
+    let mut leased = ids(&flowing(store, NOW + 1, 10, flow));
     leased.sort_unstable();
-    assert_eq!(leased, [3, 4]);
+    assert_eq!(leased, [3, 4], "their turn comes with the next slot");
+    done(store, [to(4, 7, NOW + 2), news(4, Learned::Disable(DisableReason::Gone), NOW + 2)]);
+    let given_up = flowing(store, NOW + 2, 10, none);
+    assert_eq!((ids(&given_up), given_up[0].taken), (vec![7], Taken::Disabled), "to give up takes no slot");
 }
 
 pub(super) fn a_line_that_was_served_goes_behind_the_others(store: &dyn Store) {
