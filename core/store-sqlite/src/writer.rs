@@ -32,6 +32,17 @@ enum Tried {
     Committed(Vec<Result<Vec<Done>, CommitError>>),
     /// It takes a claim and so must be on disk; nothing was done yet.
     MustSync,
+    /// A commit was refused after it had written; nothing was done yet.
+    MustBeCareful,
+}
+
+/// How a group is tried.
+#[derive(Clone, Copy)]
+struct Manner {
+    durability: Durability,
+    /// Each commit that may be refused half-way is one that can be taken back alone. That makes SQLite keep the pages it
+    /// changes, so it is only done once a group has shown that it needs it: refusals are rare.
+    careful: bool,
 }
 
 impl Writer {
@@ -67,21 +78,21 @@ impl Writer {
             return Vec::new();
         }
         let asked = group.iter().map(|commit| commit.durability).max().unwrap_or_default();
-        let tried = match self.attempt(core, group, asked) {
-            Ok(Tried::MustSync) => self.attempt(core, group, Durability::Disk),
-            other => other,
-        };
-        match tried {
-            Ok(Tried::Committed(results)) => results,
-            // A synced attempt never asks for another.
-            Ok(Tried::MustSync) => Vec::new(),
-            Err(error) => group.iter().map(|_| Err(error.clone().into())).collect(),
+        let mut manner = Manner { durability: asked, careful: false };
+        loop {
+            match self.attempt(core, group, manner) {
+                Ok(Tried::Committed(results)) => return results,
+                // Each is asked for once, by an attempt without it.
+                Ok(Tried::MustSync) => manner.durability = Durability::Disk,
+                Ok(Tried::MustBeCareful) => manner.careful = true,
+                Err(error) => return group.iter().map(|_| Err(error.clone().into())).collect(),
+            }
         }
     }
 
-    fn attempt(&mut self, core: &Core, group: &[Commit], durability: Durability) -> Result<Tried, StoreError> {
+    fn attempt(&mut self, core: &Core, group: &[Commit], manner: Manner) -> Result<Tried, StoreError> {
         self.connected(core)?;
-        self.set_durability(core, durability)?;
+        self.set_durability(core, manner.durability)?;
         let (tried, after) = {
             let Some(conn) = &self.conn else { return Err(error::closed()) };
             let _turn = self.gate.enter(core.busy_timeout).map_err(|_| error::busy())?;
@@ -95,7 +106,7 @@ impl Writer {
                 took_claim: false,
                 after: After::default(),
             };
-            let tried = tx.run(group, durability, &mut self.data_version);
+            let tried = tx.run(group, manner, &mut self.data_version);
             (tried, std::mem::take(&mut tx.after))
         };
         match tried {
@@ -104,9 +115,9 @@ impl Writer {
                 after.happen(core);
                 Ok(Tried::Committed(results))
             }
-            Ok(Tried::MustSync) => {
+            Ok(again @ (Tried::MustSync | Tried::MustBeCareful)) => {
                 self.roll_back(false);
-                Ok(Tried::MustSync)
+                Ok(again)
             }
             Err(fail) => {
                 let poisoned = matches!(&fail, Fail::Sql(error) if error::poisons(error));
@@ -263,7 +274,7 @@ pub(crate) struct Tx<'c> {
 }
 
 impl Tx<'_> {
-    fn run(&mut self, group: &[Commit], durability: Durability, data_version: &mut i64) -> Result<Tried, Fail> {
+    fn run(&mut self, group: &[Commit], manner: Manner, data_version: &mut i64) -> Result<Tried, Fail> {
         begin(self.conn)?;
         let now: i64 = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if now != *data_version {
@@ -274,8 +285,9 @@ impl Tx<'_> {
         }
         let mut results = Vec::with_capacity(group.len());
         for commit in group {
-            results.push(self.one(commit)?);
-            if self.took_claim && durability < Durability::Disk {
+            let Some(result) = self.one(commit, manner.careful)? else { return Ok(Tried::MustBeCareful) };
+            results.push(result);
+            if self.took_claim && manner.durability < Durability::Disk {
                 return Ok(Tried::MustSync);
             }
         }
@@ -287,9 +299,9 @@ impl Tx<'_> {
     }
 
     /// One commit. An operation checks everything before it writes anything, so only a commit in which a refusal can
-    /// follow on a write needs a savepoint.
-    fn one(&mut self, commit: &Commit) -> Result<Result<Vec<Done>, CommitError>, Fail> {
-        let careful = commit.ops.iter().skip(1).any(can_be_refused);
+    /// follow on a write needs a savepoint. `None`: it would have needed the one that it was not given.
+    fn one(&mut self, commit: &Commit, careful: bool) -> Result<Option<Result<Vec<Done>, CommitError>>, Fail> {
+        let careful = careful && commit.ops.iter().skip(1).any(can_be_refused);
         if careful {
             self.flush_streams()?;
             self.conn.prepare_cached("SAVEPOINT one")?.execute([])?;
@@ -301,6 +313,9 @@ impl Tx<'_> {
                 Ok(done) => answers.push(done),
                 Err(fail) => {
                     let refused = fail.of_one_commit()?;
+                    if !careful && !answers.is_empty() {
+                        return Ok(None);
+                    }
                     if careful {
                         self.streams.forget();
                         self.after.left.truncate(left);
@@ -308,14 +323,14 @@ impl Tx<'_> {
                         self.conn.prepare_cached("ROLLBACK TO one")?.execute([])?;
                         self.conn.prepare_cached("RELEASE one")?.execute([])?;
                     }
-                    return Ok(Err(refused));
+                    return Ok(Some(Err(refused)));
                 }
             }
         }
         if careful {
             self.conn.prepare_cached("RELEASE one")?.execute([])?;
         }
-        Ok(Ok(answers))
+        Ok(Some(Ok(answers)))
     }
 
     fn op(&mut self, op: &Op) -> Result<Done, Fail> {
