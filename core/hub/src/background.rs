@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{Commit, CommitError, Done, Durability, Op};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::call;
 use crate::core::{Core, millis};
@@ -18,6 +18,11 @@ use crate::verify;
 
 /// How often, in milliseconds, due work of other processes is looked for when nothing is known to be due.
 const LOOK_MS: i64 = 1_000;
+/// Attempts that end while others are under way free their slots together: those that follow are leased in one commit, once
+/// a part of the attempts has ended …
+const ENDED_PART: usize = 4;
+/// … or after so long, by the runtime's clock: that of the hub may stand still.
+const ENDED_WAIT: Duration = Duration::from_millis(2);
 /// How often, in milliseconds, retention looks for what may go.
 const TRIM_MS: i64 = 1_000;
 /// After how many milliseconds something that is due and of which nothing came is looked at again: somebody else is at
@@ -34,14 +39,19 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Ready once an attempt has ended; never where there is none.
-    async fn one_ended(&mut self) {
+    /// Ready once an attempt has ended; never where there is none. Says how many have by now.
+    async fn some_ended(&mut self) -> usize {
         tokio::select! {
             biased; // either will do
             Some(_) = self.webhooks.join_next() => {}
             Some(_) = self.host.join_next() => {}
             else => std::future::pending().await,
         }
+        1 + self.clear_ended()
+    }
+
+    fn count(&self) -> usize {
+        self.webhooks.len() + self.host.len()
     }
 
     async fn all_ended(&mut self) {
@@ -49,9 +59,12 @@ impl InFlight {
         while self.host.join_next().await.is_some() {}
     }
 
-    fn clear_ended(&mut self) {
+    /// Says how many had ended.
+    fn clear_ended(&mut self) -> usize {
+        let before = self.count();
         while self.webhooks.try_join_next().is_some() {}
         while self.host.try_join_next().is_some() {}
+        before - self.count()
     }
 
     fn abort(&mut self) {
@@ -71,7 +84,14 @@ pub(crate) fn run(core: &Arc<Core>, runtime: tokio::runtime::Runtime) {
 struct Schedule {
     heartbeat: StoreMillis,
     trim: StoreMillis,
+    /// Everything that may be due.
     look: StoreMillis,
+    /// Deliveries alone.
+    lease: StoreMillis,
+    /// Attempts that ended since deliveries were leased …
+    ended: usize,
+    /// … and when the slots of those are given out.
+    freed: Option<Instant>,
     /// When the loop came round last.
     round: StoreMillis,
     /// Calls of workers whose lease ran out are left alone before this.
@@ -85,6 +105,9 @@ pub(crate) async fn serve(core: &Arc<Core>) {
         heartbeat: start.saturating_add(heartbeat_ms(core)),
         trim: start.saturating_add(TRIM_MS),
         look: start,
+        lease: StoreMillis::MAX,
+        ended: 0,
+        freed: None,
         round: start,
         reap: start,
     };
@@ -95,7 +118,8 @@ pub(crate) async fn serve(core: &Arc<Core>) {
         tokio::select! {
             biased; // those first that say more than "come round"; what any of them is about is done each time
             () = core.work.notified() => schedule.look = core.timeline.now(),
-            () = in_flight.one_ended() => schedule.look = core.timeline.now(),
+            () = core.enqueued.notified() => schedule.lease = core.timeline.now(),
+            ended = in_flight.some_ended() => schedule.ended(ended, in_flight.count()),
             () = core.fanouts.others.published.notified() => {}
             () = core.watched.notified() => {}
             () = others.committed() => {}
@@ -112,6 +136,16 @@ pub(crate) async fn serve(core: &Arc<Core>) {
     }
 }
 
+impl Schedule {
+    /// So many attempts have ended, and so many go on.
+    fn ended(&mut self, ended: usize, go_on: usize) {
+        self.ended += ended;
+        let many = self.ended.saturating_mul(ENDED_PART) >= go_on;
+        let by = Instant::now() + if many { Duration::ZERO } else { ENDED_WAIT };
+        self.freed = Some(self.freed.map_or(by, |at| at.min(by)));
+    }
+}
+
 /// A worker is heard of every third of its lease.
 fn heartbeat_ms(core: &Core) -> i64 {
     millis(core.options.worker_lease / 3)
@@ -119,7 +153,6 @@ fn heartbeat_ms(core: &Core) -> i64 {
 
 /// Does what is due, and answers how long there is nothing to do.
 async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, others: &mut Others) -> Duration {
-    in_flight.clear_ended();
     let now = core.timeline.now();
     // The clock counts while the host sleeps or this process is stopped, and all leases run out meanwhile. The others
     // wake up like this one: they get the time to say that they live.
@@ -139,14 +172,20 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
     }
     core.fanouts.expire(now);
     published::flush(core).await;
-    others.look(core, now);
+    if others.look(core, now) && !core.outlets.is_empty() {
+        schedule.lease = now; // what they enqueued may wait for a place of this process
+    }
     if schedule.look <= now {
         look(core, schedule, in_flight, now).await;
+    } else if schedule.lease <= now || schedule.freed.is_some_and(|at| at <= Instant::now()) {
+        look_at_deliveries(core, schedule, in_flight, now).await;
     }
     let late = core.fanouts.next_late().unwrap_or(StoreMillis::MAX);
-    let next = schedule.heartbeat.min(schedule.trim).min(schedule.look).min(others.next()).min(late);
+    let next =
+        schedule.heartbeat.min(schedule.trim).min(schedule.look).min(schedule.lease).min(others.next()).min(late);
     // Commits took their time: what came meanwhile is counted from now.
-    Duration::from_millis(u64::try_from(next.saturating_sub(core.timeline.now())).unwrap_or(0))
+    let wait = Duration::from_millis(u64::try_from(next.saturating_sub(core.timeline.now())).unwrap_or(0));
+    schedule.freed.map_or(wait, |at| wait.min(at.saturating_duration_since(Instant::now())))
 }
 
 /// Looks for lost calls, timers and deliveries that are due at `round`. All of it with that one time, at which this
@@ -163,16 +202,34 @@ async fn look(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
         published::look(core);
     }
     came_of_it += verify::start(core, &mut in_flight.webhooks, round).await;
-    came_of_it += dispatch::lease(core, &mut in_flight.webhooks, round).await;
-    let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
-    came_of_it += handed;
-
+    came_of_it += lease(core, schedule, in_flight, round).await;
     let now = core.timeline.now();
-    schedule.look = next.map_or(i64::MAX, |next| next.max(now)).min(now.saturating_add(LOOK_MS));
-    if let Ok(Some(due)) = core.store.next_due() {
-        let soonest = if came_of_it > 0 { now } else { now.saturating_add(AGAIN_MS) };
-        schedule.look = schedule.look.min(due.max(soonest));
+    schedule.look = now.saturating_add(LOOK_MS).min(next_due(core, came_of_it, now));
+}
+
+/// Looks for deliveries alone, because some have come or slots are free again: all else keeps its time.
+async fn look_at_deliveries(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, round: StoreMillis) {
+    let started = lease(core, schedule, in_flight, round).await;
+    // While every slot is taken, the next to come is the end of an attempt.
+    if !dispatch::is_full(core) {
+        schedule.lease = schedule.lease.min(next_due(core, started, core.timeline.now()));
     }
+}
+
+/// Leases deliveries that are due at `round`. Says how many.
+async fn lease(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, round: StoreMillis) -> usize {
+    (schedule.ended, schedule.freed) = (0, None);
+    let started = dispatch::lease(core, &mut in_flight.webhooks, round).await;
+    let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
+    let now = core.timeline.now();
+    schedule.lease = next.map_or(StoreMillis::MAX, |next| next.max(now));
+    started + handed
+}
+
+/// When the next thing is due, of which so many have just been done.
+fn next_due(core: &Core, done: usize, now: StoreMillis) -> StoreMillis {
+    let soonest = if done > 0 { now } else { now.saturating_add(AGAIN_MS) };
+    core.store.next_due().ok().flatten().map_or(StoreMillis::MAX, |due| due.max(soonest))
 }
 
 async fn trim(core: &Arc<Core>) {

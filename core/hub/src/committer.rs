@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidings_store::{Commit, CommitError, Done, Durability, Op, Store, StoreError, StoreErrorKind};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::clock::Timeline;
 use crate::failpoint;
@@ -79,6 +79,8 @@ pub(crate) struct Means<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) timeline: &'a Timeline,
     pub(crate) notifier: &'a Notifier,
+    /// Told when deliveries are committed, whoever asked for it.
+    pub(crate) enqueued: &'a Notify,
     /// A heartbeat of this worker.
     pub(crate) heartbeat: &'a dyn Fn() -> Op,
 }
@@ -300,7 +302,8 @@ impl Committer {
             "before_commit"
         });
         let mut results = if group.is_empty() { Vec::new() } else { means.store.commit(&group) };
-        if holds(&group, |op| matches!(op, Op::Enqueue(_))) {
+        let enqueues = holds(&group, |op| matches!(op, Op::Enqueue(_)));
+        if enqueues {
             failpoint::hit("after_commit_before_dispatch");
         }
         let short = || StoreError::new(StoreErrorKind::Io, "the store answered fewer results than commits").into();
@@ -340,6 +343,9 @@ impl Committer {
                 }
             }
             let _ = reply.send(result);
+        }
+        if enqueues {
+            means.enqueued.notify_one();
         }
         for flush in batch.flushes {
             let _ = flush.reply.send(failure.clone().map_or(Ok(()), Err));

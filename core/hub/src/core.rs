@@ -60,8 +60,10 @@ pub(crate) struct Core {
     pub(crate) detached: Mutex<HashMap<String, u32>>,
     /// Ends of calls that came after another.
     pub(crate) late: AtomicU64,
-    /// Deliveries or timers were committed, the clock was moved, or the hub is closing.
+    /// Anything may be due: timers were committed, the clock was moved, or the hub is closing.
     pub(crate) work: Notify,
+    /// Deliveries were committed.
+    pub(crate) enqueued: Notify,
     /// The first tail or call here came that wants to know what other processes commit.
     pub(crate) watched: Notify,
     /// No new deliveries are taken; attempts in flight may end.
@@ -136,6 +138,7 @@ impl Core {
             detached: Mutex::default(),
             late: AtomicU64::new(0),
             work: Notify::new(),
+            enqueued: Notify::new(),
             watched: Notify::new(),
             draining: AtomicBool::new(false),
             drain_until: Mutex::default(),
@@ -171,7 +174,7 @@ impl Core {
     pub(crate) fn with_means<T>(&self, work: impl FnOnce(&Means<'_>) -> T) -> T {
         let heartbeat = || self.heartbeat_op();
         let (store, timeline, notifier) = (&*self.store, &self.timeline, &self.notifier);
-        work(&Means { store, timeline, notifier, heartbeat: &heartbeat })
+        work(&Means { store, timeline, notifier, enqueued: &self.enqueued, heartbeat: &heartbeat })
     }
 
     /// The writer thread's last act where it comes to its end in order.

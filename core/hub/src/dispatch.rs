@@ -78,6 +78,11 @@ impl Drop for Counted {
     }
 }
 
+/// Whether every slot is taken.
+pub(crate) fn is_full(core: &Core) -> bool {
+    core.load.all() >= core.options.concurrency
+}
+
 /// Leases what may go `now`, as far as there are free slots, and starts its attempts. Says how many.
 pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: StoreMillis) -> usize {
     let slots = core.options.concurrency;
@@ -460,10 +465,7 @@ fn disables(core: &Core, delivery: &Delivery, learned: Learned) -> Option<Op> {
 async fn settle(core: &Core, mut ops: Vec<Op>, until: StoreMillis) -> bool {
     loop {
         match core.committer.submit(Commit::new(Durability::Disk, ops.clone())).await {
-            Ok(Ok(_)) => {
-                core.work.notify_one();
-                return true;
-            }
+            Ok(Ok(_)) => return true,
             // Whoever closed the stream of receipts must not keep the outcome back.
             Ok(Err(CommitError::Refused(Refused::Closed))) if ops.iter().any(is_receipt) => {
                 ops.retain(|op| !is_receipt(op));

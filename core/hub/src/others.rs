@@ -84,16 +84,18 @@ impl Others {
         std::future::pending().await
     }
 
-    /// Looks at what was committed since the last look.
-    pub(crate) fn look(&mut self, core: &Core, now: StoreMillis) {
-        self.watched = core.store.is_shared() && (core.notifier.any() || call::any(core) || core.fanouts.any());
+    /// Looks at what was committed since the last look. Says whether there was anything.
+    pub(crate) fn look(&mut self, core: &Core, now: StoreMillis) -> bool {
+        let tails_or_calls = core.notifier.any() || call::any(core);
+        self.watched = core.store.is_shared() && (tails_or_calls || core.fanouts.any() || !core.outlets.is_empty());
         if !self.watched {
-            return;
+            return false;
         }
         self.ask = now.saturating_add(if self.is_told() { LOOK_ALL_MS } else { POLL_MS });
         let mut all = false;
         let changes = core.store.changes();
-        if !matches!(changes, Ok(Changes::Nothing)) && core.fanouts.any() {
+        let any = !matches!(changes, Ok(Changes::Nothing));
+        if any && core.fanouts.any() {
             published::look(core);
         }
         match changes {
@@ -111,6 +113,7 @@ impl Others {
             core.notifier.all();
             call::look(core);
         }
+        any
     }
 
     fn is_told(&self) -> bool {

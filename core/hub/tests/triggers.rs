@@ -164,6 +164,24 @@ fn a_vendors_trigger_is_fired_with_its_payload() {
     assert_eq!(kinds[..3], ["com.example/half", "com.example.step", "com.example.step"]);
 }
 
+/// By a clock that stands still nothing is ever looked for: whatever fires tells the dispatcher itself.
+#[test]
+fn what_fires_while_a_call_runs_goes_out_at_once() {
+    let (store, clock, receiver) = (FaultStore::new(), TestClock::new(), Receiver::ok());
+    let hub = over_with(&store, local(), &clock);
+    let triggers = ["com.example/half", "streaming", "io.tidings/disconnected"];
+    let call = begin(&hub, &crate::support::config(&receiver.endpoint, &triggers)).expect("accepted");
+    call.fire("com.example/half", b"{}").expect("fired");
+    receiver.wait_for(1);
+    store.wait_deliveries(&[DeliveryState::Delivered]);
+    call.emit("com.example.step", b"{}").expect("numbered");
+    receiver.wait_for(2);
+    store.wait_deliveries(&[DeliveryState::Delivered; 2]);
+    call.disconnected().expect("it runs");
+    receiver.wait_for(3);
+    store.wait_deliveries(&[DeliveryState::Delivered; 3]);
+}
+
 fn fired_timers(store: &FaultStore) -> usize {
     store.count(|op| matches!(op, Op::FireTimer { .. }))
 }
