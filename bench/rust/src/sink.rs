@@ -1,5 +1,5 @@
 //! A sink for webhooks, as a process of its own: answers every POST with 200 and an empty body, on connections that stay
-//! open, reads what comes by its lengths, and looks at nothing else.
+//! open, reads what comes by its lengths, and looks at nothing else but whether the path is one that hangs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,6 +8,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::Result;
+
+/// Where it listens …
+pub const HOST: &str = "127.0.0.1";
+/// … and where as well, at the same port.
+pub const OTHER_HOST: &str = "127.0.0.2";
+/// Requests to paths that begin with this are never answered.
+pub const HANGS: &str = "/hangs/";
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
@@ -49,7 +56,8 @@ pub fn serve() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let dead = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind((HOST, 0)).await?;
+        let other = TcpListener::bind((OTHER_HOST, listener.local_addr()?.port())).await?;
         #[allow(clippy::print_stdout, reason = "it says so there")]
         {
             println!("{} {dead}", listener.local_addr()?.port());
@@ -59,8 +67,11 @@ pub fn serve() -> Result<()> {
             std::process::exit(0);
         });
         loop {
-            let (stream, _) = listener.accept().await?;
-            tokio::spawn(answer(stream));
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                accepted = other.accept() => accepted,
+            };
+            tokio::spawn(answer(accepted?.0));
         }
     })
 }
@@ -73,6 +84,9 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
             return Ok(());
         }
         while let Some(length) = request(&data) {
+            if data.strip_prefix(b"POST ").is_some_and(|rest| rest.starts_with(HANGS.as_bytes())) {
+                std::future::pending::<()>().await;
+            }
             data.drain(..length);
             stream.write_all(ANSWER).await?;
         }

@@ -1,6 +1,7 @@
 //! deliveries: durable deliveries from end to end (lease, sign, POST, settle, receipt, on SQLite), beside loops that post and keep
 //! nothing: raw hyper in this process, Python's httpx and aiohttp and Node's fetch and undici as processes of their own. All
-//! sign each body and post to the same sink, a process on loopback, with as many posts under way.
+//! sign each body and post to the same sink, a process on loopback, with as many posts under way. And ours alone: many
+//! endpoints, with dead ones among them, and endpoints beside others that hang.
 #![allow(clippy::print_stdout, reason = "a bench's report goes to stdout")]
 #![allow(clippy::disallowed_methods, reason = "a bench reads clocks, sleeps and starts threads")]
 
@@ -24,8 +25,9 @@ usage: deliveries [--quick] [--rounds N] [--count N] [--dir DIR]
 
 /// Posts under way at a time, on every side.
 const IN_FLIGHT: u32 = 64;
-/// Endpoints of the cases with many.
-const MANY: usize = 1_000;
+/// Endpoints that never answer, in the cases that have them, and what each of them is sent.
+const HANGING: usize = 10;
+const SENT_TO_HANGING: usize = 20;
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// The result of each call.
 const RESULT: &str = r#"{"content":[{"type":"text","text":"The forecast for Lisbon: 21 °C at noon, light wind from the north-west, no rain before Thursday."}]}"#;
@@ -44,6 +46,34 @@ impl Run {
         Self { rate: count as f64 / seconds, cpu: cpu * 1e6 / count as f64 }
     }
 }
+
+/// Where one of our runs leads.
+struct Case {
+    name: &'static str,
+    endpoints: usize,
+    /// So many of them refuse connections.
+    dead: usize,
+    /// Beside them others hang, at this host.
+    hanging_at: Option<&'static str>,
+}
+
+const ONE: Case = Case { name: "ours, 1 endpoint", endpoints: 1, dead: 0, hanging_at: None };
+const CASES: [Case; 6] = [
+    ONE,
+    Case { name: "ours, 1,000 endpoints", endpoints: 1_000, ..ONE },
+    Case { name: "ours, 1,000 endpoints, 100 of them dead", endpoints: 1_000, dead: 100, ..ONE },
+    Case { name: "ours, 10 endpoints", endpoints: 10, ..ONE },
+    Case { name: "ours, 10 endpoints, 10 more hang at their host", endpoints: 10, hanging_at: Some(sink::HOST), ..ONE },
+    Case {
+        name: "ours, 10 endpoints, 10 more hang elsewhere",
+        endpoints: 10,
+        hanging_at: Some(sink::OTHER_HOST),
+        ..ONE
+    },
+];
+/// In [`CASES`]: the ten alone, and those that are compared with them.
+const ALONE: usize = 3;
+const BESIDE: [usize; 2] = [4, 5];
 
 fn options() -> Result<Options> {
     let network = Network::parse("127.0.0.0/8").map_err(|fault| fault.to_string())?;
@@ -81,28 +111,36 @@ async fn call(hub: &Hub, url: &str, n: usize) -> Result<()> {
 
 /// Fires `count` deliveries while the hub is paused, then lets them go and waits for those that can be taken. Answers that
 /// run, and the body of the first delivery.
-fn ours(dir: &Path, sink: &Sink, count: usize, endpoints: usize, dead: usize) -> Result<(Run, String)> {
+fn ours(dir: &Path, sink: &Sink, count: usize, case: &Case) -> Result<(Run, String)> {
+    let Case { endpoints, dead, hanging_at, .. } = *case;
     let place = tempfile::tempdir_in(dir)?;
     let hub = Hub::with(&format!("sqlite:{}", place.path().join("bench.db").display()), options()?)?;
     hub.pause()?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let url = |n: usize| {
-        let port = if n % endpoints < dead { sink.dead } else { sink.port };
-        format!("http://127.0.0.1:{port}/hook/{}", n % endpoints)
+        let port = if n < dead { sink.dead } else { sink.port };
+        format!("http://{}:{port}/hook/{n}", sink::HOST)
     };
+    let hanging = hanging_at
+        .into_iter()
+        .flat_map(|host| (0..HANGING).map(move |n| format!("http://{host}:{}{}{n}", sink.port, sink::HANGS)));
+    let hanging: Vec<String> = hanging.collect();
+    let first = hanging.len() * SENT_TO_HANGING;
     let next = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     runtime.block_on(async {
         let tasks: Vec<_> = (0..IN_FLIGHT)
             .map(|_| {
                 let (hub, next) = (hub.clone(), std::sync::Arc::clone(&next));
-                let urls: Vec<String> = (0..endpoints).map(url).collect();
+                let (urls, hanging): (Vec<String>, _) = ((0..endpoints).map(url).collect(), hanging.clone());
                 tokio::spawn(async move {
                     loop {
                         let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                        if n >= count {
-                            return Ok(());
-                        }
-                        call(&hub, &urls[n % endpoints], n).await?;
+                        let url = match n.checked_sub(first) {
+                            None => &hanging[n % HANGING],
+                            Some(n) if n < count => &urls[n % endpoints],
+                            Some(_) => return Ok(()),
+                        };
+                        call(&hub, url, n).await?;
                     }
                 })
             })
@@ -181,23 +219,20 @@ fn main() -> Result<()> {
     }
     println!("- load at the start: {}", machine::load());
 
-    let names: Vec<String> =
-        ["ours, 1 endpoint", "ours, 1,000 endpoints", "ours, 1,000 endpoints, 100 of them dead", "raw hyper"]
-            .into_iter()
-            .chain(PEERS.map(|(name, ..)| name))
-            .map(str::to_owned)
-            .collect();
+    let names: Vec<&str> =
+        CASES.iter().map(|case| case.name).chain(["raw hyper"]).chain(PEERS.map(|(name, ..)| name)).collect();
     let mut runs: Vec<Vec<Run>> = names.iter().map(|_| Vec::new()).collect();
     let mut missing = Vec::new();
     let sink = Sink::start()?;
     let mut bytes = 0;
     for _ in 0..rounds {
-        let (run, body) = ours(dir, &sink, count, 1, 0)?;
-        bytes = body.len();
-        let mut results = vec![Some(run)];
-        for dead in [0, MANY / 10] {
-            results.push(Some(ours(dir, &sink, count, MANY, dead)?.0));
+        let (mut results, mut body) = (Vec::new(), String::new());
+        for case in &CASES {
+            let (run, sent) = ours(dir, &sink, count, case)?;
+            body = sent; // of much the same length in each
+            results.push(Some(run));
         }
+        bytes = body.len();
         results.push(Some(raw_hyper(&sink, &body, count)?));
         for (name, program, arguments, part) in PEERS {
             match peer(program, arguments, &sink, &body, count / part) {
@@ -220,6 +255,11 @@ fn main() -> Result<()> {
         let (rate, cpu) = (Spread::of(all.iter().map(|run| run.rate)), Spread::of(all.iter().map(|run| run.cpu)));
         let ratio = Spread::of(all.iter().zip(&ours).map(|(run, ours)| ours / run.rate));
         println!("| {name} | {} | {} | {} |", rate.text(short), cpu.text(short), ratio.text(short));
+    }
+    println!();
+    for at in BESIDE {
+        let kept = Spread::of(runs[at].iter().zip(&runs[ALONE]).map(|(beside, alone)| beside.rate / alone.rate));
+        println!("{} keep {} of their rate", CASES[at].name, kept.text(|v| format!("{:.0} %", v * 100.0)));
     }
     missing.dedup();
     for line in missing {
