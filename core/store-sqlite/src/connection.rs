@@ -4,6 +4,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tidings_store::{StoreError, StoreErrorKind};
 
@@ -44,6 +45,9 @@ fn connect(db: &Path, role: Role, busy_timeout: Duration) -> Result<Connection, 
     let mut conn = Connection::open_with_flags(db, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_handler(Some(busy_handler(busy_timeout)))?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Else SQLite plans a prepared statement anew whenever a value is bound that could have changed its plan: measured, a
+    // quarter of what the writer does while deliveries go out.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Sorted rows and statement journals hold what is stored: they stay out of /tmp.
     conn.execute_batch(
         "PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0; PRAGMA foreign_keys = OFF; PRAGMA trusted_schema = OFF;",

@@ -1,6 +1,9 @@
 //! Deliveries: enqueued, leased, settled. `queue` is 0 while one waits, 1 in a worker's hands, 2 when it is finished, 3
 //! while it waits for its outlet (then `at` is when any worker may take it all the same), 4 while it waits behind another one
 //! of its key.
+//!
+//! What every delivery goes through is read and then updated, without `RETURNING`: with it SQLite runs the update as one
+//! that may have to be taken back alone, and copies each page that it changes.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -383,24 +386,24 @@ impl Tx<'_> {
         suspect: bool,
         batch: Option<i64>,
     ) -> Result<Option<Delivery>, Fail> {
-        let delivery = self
+        let mut delivery = self
             .conn
-            .prepare_cached(&format!(
-                "UPDATE deliveries SET queue = 1, at = ?2, state = 'leased', token = token + 1, worker = ?3
-                 WHERE n = ?1
-                 RETURNING {COLUMNS}"
-            ))?
-            .query_row((n, lease.until, lease.worker.0), |row| {
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM deliveries WHERE n = ?1"))?
+            .query_row([n], |row| {
                 Ok(Delivery {
                     new: without_contents(row)?,
                     attempts: rows::small(row, 10)?,
-                    token: rows::count(row, 11)?,
+                    token: rows::count(row, 11)? + 1,
                     taken,
                     suspect,
                     batch: batch.map(i64::cast_unsigned),
                 })
             })?;
-        let mut delivery = delivery;
+        self.conn
+            .prepare_cached(
+                "UPDATE deliveries SET queue = 1, at = ?2, state = 'leased', token = token + 1, worker = ?3 WHERE n = ?1",
+            )?
+            .execute((n, lease.until, lease.worker.0))?;
         let whole = contents(self.conn, self.core, n, &mut delivery.new)?;
         let delivery = whole.then_some(delivery);
         if delivery.is_none() {
@@ -455,11 +458,14 @@ impl Tx<'_> {
     ) -> Result<(), Fail> {
         let (endpoint, key): (i64, Option<String>) = self
             .conn
+            .prepare_cached("SELECT endpoint, fifo FROM deliveries WHERE n = ?1")?
+            .query_row([n], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        self.conn
             .prepare_cached(
-                "UPDATE deliveries SET queue = 2, at = ?2, state = ?3, attempts = attempts + ?4,
-                 last_error = ?5, worker = NULL WHERE n = ?1 RETURNING endpoint, fifo",
+                "UPDATE deliveries SET queue = 2, at = ?2, state = ?3, attempts = attempts + ?4, last_error = ?5, worker = NULL
+                 WHERE n = ?1",
             )?
-            .query_row((n, at, state.as_str(), counts, error), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            .execute((n, at, state.as_str(), counts, error))?;
         if let Some(key) = key {
             self.next_of_key(endpoint, &key)?;
         }
