@@ -216,7 +216,9 @@ pub fn check_event(kind: &str, payload: &[u8]) -> Result<(), EventFault> {
     if payload.len() > MAX_EVENT_PAYLOAD {
         return Err(EventFault::TooLarge);
     }
-    match core::str::from_utf8(payload).ok().and_then(Kind::of) {
+    // Validated as a whole: it goes on the wire as it is, in the middle of a message.
+    let text = core::str::from_utf8(payload).ok().and_then(|text| json::check(text).ok());
+    match text.and_then(|text| Kind::of(text.get())) {
         Some(Kind::Object) => Ok(()),
         _ => Err(EventFault::NoObject),
     }
@@ -361,7 +363,22 @@ mod tests {
         for reserved in ["io.tidings.progress", "io.modelcontextprotocol.x"] {
             assert_eq!(check_event(reserved, b"{}"), Err(EventFault::Reserved));
         }
-        for bad in [&b""[..], b"1", b"[]", b"null", b"\"{}\"", b"\xff{"] {
+        // What only begins like an object would break the message that it is put into.
+        for bad in [
+            &b""[..],
+            b"1",
+            b"[]",
+            b"null",
+            b"\"{}\"",
+            b"\xff{",
+            b"{",
+            b"{}}",
+            b"{} {}",
+            b"{a:1}",
+            b"{\"a\":NaN}",
+            b"{\"a\":\"\n\"}",
+            b"{},\"method\":\"x\"",
+        ] {
             assert_eq!(check_event("com.example.x", bad), Err(EventFault::NoObject), "{bad:?}");
         }
     }
