@@ -168,20 +168,17 @@ impl Stream {
         Ok(self.core.store.stream(&self.key)?)
     }
 
-    /// Reads committed events, at most `limits.events`. A stream that does not exist reads as empty from the start (its cursor then names no
-    /// stream and opens nothing); from anywhere else it is an error of code `unknown_cursor`.
+    /// Reads committed events, at most `limits.events`. A stream that does not exist reads as empty from the start, and its cursor
+    /// is [`Cursor::ORIGIN`], from which a later read goes on, whether or not the stream has come to be by then; from
+    /// anywhere else it is an error of code `unknown_cursor`.
     pub fn read(&self, after: After, limits: ReadLimits) -> Result<Read> {
         self.core.alive()?;
         let info = self.core.store.stream(&self.key)?;
         let Some(info) = info else {
             return match after {
-                After::Earliest => Ok(Read {
-                    gap: None,
-                    events: Vec::new(),
-                    cursor: Cursor { stream: StreamId([0; 16]), epoch: 0, claim: 0, next: 0 },
-                    head_seq: None,
-                    ended: false,
-                }),
+                After::Earliest | After::Cursor(Cursor::ORIGIN) => {
+                    Ok(Read { gap: None, events: Vec::new(), cursor: Cursor::ORIGIN, head_seq: None, ended: false })
+                }
                 _ => Err(Error::new(ErrorCode::UnknownCursor, "no such stream in this scope")),
             };
         };
@@ -194,7 +191,7 @@ impl Stream {
         self.core.alive()?;
         match self.core.store.stream(&self.key)? {
             Some(info) => Export::start(Arc::clone(&self.core), info, after),
-            None if after == After::Earliest => Ok(Export::default()),
+            None if matches!(after, After::Earliest | After::Cursor(Cursor::ORIGIN)) => Ok(Export::default()),
             None => Err(Error::new(ErrorCode::UnknownCursor, "no such stream in this scope")),
         }
     }
@@ -223,6 +220,11 @@ pub(crate) fn resume(core: &Core, info: &StreamInfo, after: After) -> Result<Res
         owner_alive: info.owned && !info.owner_gone && info.closed_at.is_none(),
     };
     match after {
+        // It has nothing: what retention took meanwhile is a gap, unlike for one that starts at the earliest.
+        After::Cursor(Cursor::ORIGIN) => {
+            let start = Cursor { stream: info.id, epoch: info.epoch, claim: info.claim, next: 0 };
+            Ok(check(&start, &view))
+        }
         After::Cursor(cursor) if cursor.stream != info.id => {
             Err(Error::new(ErrorCode::UnknownCursor, "the cursor is of another stream"))
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::support::{FaultStore, TestClock, drain, keep_all, memory, over, over_with, seqs, wait};
 use bytes::Bytes;
-use tidings::proto::stream::{Cursor, GapReason, MAX_SEQ};
-use tidings::store::Store;
+use tidings::proto::stream::{Cursor, GapReason, MAX_SEQ, Retention};
+use tidings::store::{Commit, Op, Store};
 use tidings::{After, Durability, ErrorCode, Hub, NewEvent, Options, Read, ReadLimits, Result, Stream};
 
 const PROCESS: Durability = Durability::Process;
@@ -64,11 +64,44 @@ fn a_stream_that_is_not_there() {
     let nothing = read(&stream, After::Earliest);
     assert_eq!((nothing.events.len(), nothing.head_seq, nothing.ended, nothing.gap), (0, None, false, None));
     assert_eq!(code(stream.read(After::Seq(0), ReadLimits::default())), ErrorCode::UnknownCursor);
-    assert_eq!(code(stream.read(After::Cursor(nothing.cursor), ReadLimits::default())), ErrorCode::UnknownCursor);
+    assert_eq!(read(&stream, After::Cursor(nothing.cursor)), nothing, "its cursor is good, and still nothing there");
     assert_eq!(code(stream.tail(After::Earliest)), ErrorCode::UnknownCursor);
     wait(stream.close(Vec::new(), PROCESS)).expect("created and closed");
-    let empty = read(&stream, After::Earliest);
-    assert_eq!((empty.events.len(), empty.head_seq, empty.ended), (0, None, true));
+    for after in [After::Earliest, After::Cursor(nothing.cursor)] {
+        let empty = read(&stream, after);
+        assert_eq!((empty.events.len(), empty.head_seq, empty.ended), (0, None, true));
+    }
+}
+
+/// Who looked before the stream was goes on from its first event; what retention took meanwhile is a gap and not a silence.
+#[test]
+fn a_reader_of_a_stream_that_was_not_there_misses_nothing() {
+    let store = FaultStore::new();
+    let hub = over(&store, keep_all());
+    let stream = hub.stream("scope", "name").expect("a stream");
+    let nothing = read(&stream, After::Earliest);
+    let text = nothing.cursor.to_string();
+    let before = After::Cursor(Cursor::parse(&text).expect("it survives its text"));
+    wait(stream.append(vec![event("0"), event("1")], PROCESS)).expect("numbered");
+    let all = read(&stream, before);
+    assert_eq!((texts(&all), all.gap), (vec!["0", "1"], None));
+    let mut tail = stream.tail(before).expect("a tail");
+    let first = wait(tail.next()).expect("not closed").expect("a read");
+    assert_eq!(seqs(&[first]), [0, 1]);
+
+    let more = (2..10).map(|n| event(&n.to_string())).collect();
+    wait(stream.append(more, PROCESS)).expect("numbered");
+    let retention = Retention { max_events: Some(2), ..Retention::UNLIMITED };
+    let trim = Op::Trim { now: 0, wall: 0, retention, keep_finished_ms: i64::MAX };
+    store.inner().commit(&[Commit::new(PROCESS, vec![trim])]).remove(0).expect("trimmed");
+    let evicted = read(&stream, before);
+    let gap = evicted.gap.expect("a gap");
+    assert_eq!((gap.reason, gap.head_seq), (GapReason::Evicted, Some(9)));
+    assert_eq!(Some(evicted.events[0].seq), gap.earliest_seq);
+
+    let other = hub.stream("other", "name").expect("a stream");
+    wait(other.append(vec![event("\"x\"")], PROCESS)).expect("numbered");
+    assert_eq!(texts(&read(&other, before)), ["\"x\""], "it names no stream: scope and name say which is read");
 }
 
 /// A newer claim fences the older writer, whichever process has it; what the older one buffered is dropped and counted.

@@ -35,6 +35,10 @@ impl fmt::Display for MalformedCursor {
 impl core::error::Error for MalformedCursor {}
 
 impl Cursor {
+    /// Where a reader stands that looked at a stream before it was: before its first event, whichever id it comes to have.
+    /// All its bits are zero, which no drawn id is. It opens nothing that its scope and name do not.
+    pub const ORIGIN: Self = Self { stream: StreamId([0; 16]), epoch: 0, claim: 0, next: 0 };
+
     /// Reads a cursor's text. Exactly the texts that [`Cursor`]'s `Display` writes are accepted, so one place has one text.
     pub fn parse(text: &str) -> Result<Self, MalformedCursor> {
         let (id, rest) = text.split_at_checked(ID_TEXT).ok_or(MalformedCursor)?;
