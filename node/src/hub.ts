@@ -329,7 +329,7 @@ export class Hub implements AsyncDisposable {
     return entry(() => this.#native.attempts(deliveryId)).map((category) => category ?? undefined);
   }
 
-  /** The body of a delivery as it was sent; `undefined`: there is none of that id. */
+  /** The body of a delivery as it was sent, where its route encrypts before that; `undefined`: there is none of that id. */
   deliveryBody(deliveryId: string): Uint8Array | undefined {
     return entry(() => this.#native.deliveryBody(deliveryId)) ?? undefined;
   }

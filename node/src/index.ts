@@ -32,4 +32,4 @@ export { type Notice, Outbox, Profile } from "./outbox";
 export { type DeliveryHandler, type HostDelivery, type Registration, type RouteOptions } from "./routes";
 export { type After, type AppendOptions, type Durability, type Payload, Stream, Writer } from "./stream";
 export { Tail } from "./tail";
-export { type HeadersLike, Webhook } from "./webhook/webhook";
+export { DecryptionKeys, type HeadersLike, type PrivateKeyLike, Webhook } from "./webhook/webhook";

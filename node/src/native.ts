@@ -235,6 +235,10 @@ export interface NativeProgress {
   ): { readonly params?: string; readonly why?: string };
   end(): void;
 }
+export interface NativeDecryptionKeys {
+  decrypt(body: Uint8Array): Uint8Array;
+}
+
 export interface NativeWebhook {
   verify(body: Uint8Array, headers: [string, string][], nowSeconds: number, toleranceSeconds: number): void;
   sign(id: string, timestampSeconds: number, body: Uint8Array): [string, string][];
@@ -265,6 +269,7 @@ export interface Native {
   Hub: new (url: string, settings: object) => NativeHub;
   Profile: new (version: string, server: string, client: string) => NativeProfile;
   Progress: new (token: string | undefined, minIntervalMs: number) => NativeProgress;
+  DecryptionKeys: new (keys: string[]) => NativeDecryptionKeys;
   Webhook: new (secrets: string[]) => NativeWebhook;
 }
 

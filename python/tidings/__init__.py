@@ -32,7 +32,7 @@ from ._hub import Hub, Retention
 from ._identity import Identity
 from ._native import Delivery, Ended, Endpoint, Event, Fanout, Gap, HostDelivery, Page, Stats, Task, __version__
 from ._stream import Stream, Tail, Writer
-from ._webhook import Webhook
+from ._webhook import DecryptionKeys, Webhook
 
 __all__ = [
     "AheadError",
@@ -41,6 +41,7 @@ __all__ = [
     "ConfigError",
     "CongestedError",
     "CursorError",
+    "DecryptionKeys",
     "Delivery",
     "Ended",
     "EndedError",

@@ -369,7 +369,7 @@ class Hub:
         return self._native.attempts(delivery_id)
 
     def delivery_body(self, delivery_id: str) -> bytes | None:
-        """The body of a delivery as it was sent; `None`: there is none of that id."""
+        """The body of a delivery as it was sent, where its route encrypts before that; `None`: there is none of that id."""
         return self._native.delivery_body(delivery_id)
 
     def send_again(self, delivery_id: str) -> str:

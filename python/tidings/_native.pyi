@@ -10,6 +10,7 @@ from ._identity import Identity
 
 __all__ = [
     "Call",
+    "DecryptionKeys",
     "Delivery",
     "Ended",
     "Endpoint",
@@ -574,6 +575,12 @@ class Progress:
     ) -> tuple[str | None, str | None]:
         """The parameters of the notification as JSON text and `None`, or `None` and why there is none."""
     def end(self) -> None: ...
+
+@final
+class DecryptionKeys:
+    """The private keys of a receiver."""
+    def __new__(cls, keys: list[str]) -> DecryptionKeys: ...
+    def decrypt(self, body: bytes) -> bytes: ...
 
 @final
 class Webhook:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from . import _native
 from ._errors import InvalidArgument
@@ -44,3 +46,27 @@ class Webhook:
 
     def __repr__(self) -> str:
         return "Webhook(…)"
+
+
+class DecryptionKeys:
+    """A receiver's private keys, for bodies that are encrypted to it (`publicKey` of a route); several while one replaces the
+    other. Each is a JWK on P-256 or X25519, as JSON text or as the dict of it.
+
+    Raises `InvalidArgument` for a key that is none; the message holds nothing of it.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, *keys: str | Mapping[str, Any]) -> None:
+        texts = [key if isinstance(key, str) else json.dumps(dict(key)) for key in keys]
+        self._native = _native.DecryptionKeys(texts)
+
+    def decrypt(self, body: bytes) -> bytes:
+        """What was encrypted to one of these keys: JWE in its compact form, ECDH-ES with A256GCM.
+
+        Verify the body first: the signature is over what travels. Raises `WebhookError`, whose `code` names the rule.
+        """
+        return self._native.decrypt(body)
+
+    def __repr__(self) -> str:
+        return "DecryptionKeys(…)"

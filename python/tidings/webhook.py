@@ -24,9 +24,9 @@ from ._errors import CursorError, InvalidArgument, WebhookError
 from ._hub import Hub
 from ._native import Event
 from ._stream import Tail
-from ._webhook import Webhook
+from ._webhook import DecryptionKeys, Webhook
 
-__all__ = ["Answer", "Incoming", "Receiver", "ReceiverDocument", "Seen", "StoredSeen"]
+__all__ = ["Answer", "DecryptionKeys", "Incoming", "Receiver", "ReceiverDocument", "Seen", "StoredSeen"]
 
 WELL_KNOWN: Final = "/.well-known/mcp-webhook-receiver.json"
 """Where a host says which of its paths receive webhooks (SEP-3415, a draft)."""
@@ -45,7 +45,7 @@ class Incoming:
     id: str
     """The `webhook-id`: the same on every attempt and route of one firing."""
     body: bytes
-    """The raw body."""
+    """The body: the raw bytes, or what they were before they were encrypted, where the receiver has `keys`."""
 
     def json(self) -> Any:
         """The body: `{"eventId", "name", "timestamp", "data", "cursor"?}`, or of a batch `{"events": […]}`."""
@@ -162,6 +162,7 @@ class Receiver:
       answered 500 and tries again.
     - `seen` remembers what was handled: `Seen()` in memory, or `StoredSeen(hub)`.
     - `tolerance`: seconds that the signature's time may be off.
+    - `keys`: private keys (JWKs) for bodies that are encrypted to this receiver; see `DecryptionKeys`.
     - `max_body` bytes are read of a request, more are refused with 413.
 
     A challenge (a signed request by which a sender asks whether this URL wants its webhooks) is answered; an unsigned one,
@@ -175,6 +176,7 @@ class Receiver:
         seen: Remembers | None = None,
         tolerance: float = 300.0,
         max_body: int = 1 << 20,
+        keys: Sequence[str | Mapping[str, Any]] = (),
     ) -> None:
         if not callable(handler):
             raise TypeError(f"handler: must be a function of one Incoming, not {handler!r}")
@@ -183,6 +185,7 @@ class Receiver:
         self._seen: Remembers = Seen() if seen is None else seen
         self._tolerance = tolerance
         self._max_body = max_body
+        self._keys = DecryptionKeys(*keys) if keys else None
         self._running: set[str] = set()
 
     def __repr__(self) -> str:
@@ -203,7 +206,7 @@ class Receiver:
         self._running.add(id)
         try:
             if not await self._seen.has(id):
-                handled = self._handler(Incoming(id, body))
+                handled = self._handler(Incoming(id, self._plain(body)))
                 if inspect.isawaitable(handled):
                     await handled
                 await self._seen.add(id)
@@ -213,6 +216,12 @@ class Receiver:
         finally:
             self._running.discard(id)
         return Answer(204)
+
+    def _plain(self, body: bytes) -> bytes:
+        # Not by the content-type, which is not signed: JSON never begins as a JWE does.
+        if self._keys is None or body.lstrip()[:1] in (b"{", b"["):
+            return body
+        return self._keys.decrypt(body)
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         """One ASGI connection."""

@@ -45,4 +45,4 @@ pub use stream::{Append, Export, Page, Place, Stream, Tail, Taken, Writer, durab
 pub use tidings::proto::id::RequestId;
 pub use tidings::proto::stream::{CursorPrefix, Gap, GapReason, Retention};
 pub use tidings::{Durability, Event, ReadLimits, TaskTerms};
-pub use webhook::{Webhook, WebhookError, challenge_answer, receiver_document};
+pub use webhook::{DecryptionKeys, Webhook, WebhookError, challenge_answer, receiver_document};

@@ -43,7 +43,7 @@ impl Hub {
         Ok(attempts.into_iter().map(|attempt| attempt.error).collect())
     }
 
-    /// The body of a delivery, as it was sent or is to be sent.
+    /// The body of a delivery, as it was sent or is to be sent; where its route encrypts, before that.
     pub fn delivery_body(&self, id: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.core().stored_delivery(delivery_id(id)?)?.map(|stored| stored.body.to_vec()))
     }

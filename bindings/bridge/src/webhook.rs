@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidings::proto::webhook::{self, Received, Secret};
+use tidings::proto::webhook::{self, PrivateKey, Received, Secret};
 
 use crate::error::{Error, Result};
 
@@ -86,5 +86,34 @@ impl Webhook {
             (webhook::TIMESTAMP_HEADER, timestamp_secs.to_string()),
             (webhook::SIGNATURE_HEADER, webhook::sign(&self.secrets, id, timestamp_secs, body)),
         ])
+    }
+}
+
+/// The private keys of a receiver, for bodies that are encrypted to it. Several while one replaces the other.
+#[derive(Clone, Debug)]
+pub struct DecryptionKeys {
+    keys: Vec<PrivateKey>,
+}
+
+impl DecryptionKeys {
+    /// Keys as the JSON texts of JWKs with `d`.
+    ///
+    /// # Errors
+    /// `invalid_argument`, which never holds any of a key.
+    pub fn new(keys: &[String]) -> Result<Self> {
+        if keys.is_empty() {
+            return Err(Error::argument("keys", "at least one is needed"));
+        }
+        let parse = |key: &String| PrivateKey::parse(key).map_err(|fault| Error::argument("keys", fault));
+        Ok(Self { keys: keys.iter().map(parse).collect::<Result<_>>()? })
+    }
+
+    /// Reads a body that was encrypted to one of the keys. Verify it first.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn decrypt(&self, body: &[u8]) -> Result<Vec<u8>, WebhookError> {
+        webhook::decrypt(&self.keys, body)
+            .map_err(|error| WebhookError { code: error.code(), message: error.to_string() })
     }
 }

@@ -45,6 +45,28 @@ impl Webhook {
     }
 }
 
+/// The private keys of a receiver.
+#[napi]
+pub struct DecryptionKeys {
+    inner: bridge::DecryptionKeys,
+}
+
+#[napi]
+impl DecryptionKeys {
+    /// Keys as the JSON texts of JWKs.
+    #[napi(constructor)]
+    pub fn new(keys: Vec<String>) -> Result<Self> {
+        entry("DecryptionKeys", || Ok(Self { inner: bridge::DecryptionKeys::new(&keys)? }))
+    }
+
+    /// Reads a body that was encrypted to one of the keys.
+    #[napi]
+    pub fn decrypt(&self, body: Uint8Array) -> Result<Uint8Array> {
+        let plain = entry("DecryptionKeys.decrypt", || Ok(self.inner.decrypt(&body)))?;
+        plain.map(Uint8Array::from).map_err(|error| refused(&error))
+    }
+}
+
 /// What a challenge is answered with, if this verified body is one.
 #[napi]
 pub fn challenge_answer(body: Uint8Array) -> Result<Option<String>> {

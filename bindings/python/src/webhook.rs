@@ -52,6 +52,25 @@ impl Webhook {
     }
 }
 
+/// The private keys of a receiver.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct DecryptionKeys {
+    inner: bridge::DecryptionKeys,
+}
+
+#[pymethods]
+impl DecryptionKeys {
+    #[new]
+    fn new(py: Python<'_>, keys: Vec<String>) -> PyResult<Self> {
+        entry(py, "DecryptionKeys", || Ok(Self { inner: bridge::DecryptionKeys::new(&keys)? }))
+    }
+
+    fn decrypt<'py>(&self, py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let plain = entry(py, "DecryptionKeys.decrypt", || Ok(self.inner.decrypt(body)))?;
+        plain.map(|plain| PyBytes::new(py, &plain)).map_err(|error| refused(py, &error))
+    }
+}
+
 fn refused(py: Python<'_>, error: &bridge::WebhookError) -> PyErr {
     raise(py, "webhook_exception", (error.code, error.message.as_str()))
 }

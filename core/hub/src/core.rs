@@ -251,13 +251,13 @@ impl Core {
         }
     }
 
-    pub(crate) fn random(&self) -> Result<[u8; 16]> {
+    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N]> {
         self.entropy.draw()
     }
 
     /// A number for jitter, spread evenly.
     pub(crate) fn random_number(&self) -> u64 {
-        self.random().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()))
+        self.random::<16>().map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default()))
     }
 
     /// Whether deliveries are held back for the time being.

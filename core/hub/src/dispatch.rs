@@ -12,7 +12,9 @@ use tidings_proto::delivery::{
 use tidings_proto::firing::{batch_body, batch_id};
 use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
-use tidings_proto::webhook::{ID_HEADER, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, TRACEPARENT_HEADER, sign};
+use tidings_proto::webhook::{
+    ID_HEADER, JWE_MEDIA_TYPE, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, TRACEPARENT_HEADER, encrypt, sign,
+};
 use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Flow, Lease, Op, Refused, Settle, Taken};
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -24,7 +26,7 @@ use crate::failpoint;
 use crate::outlet::Handed;
 use crate::plan;
 use crate::receipt;
-use crate::sender::{Attempt, Sent};
+use crate::sender::{Attempt, JSON_MEDIA_TYPE, Sent};
 use crate::target;
 
 /// A lease outlives its attempt by at least this, for recording what came of it.
@@ -339,8 +341,8 @@ fn learned(outcome: AttemptOutcome<'_>, suspect: bool) -> Option<Learned> {
     }
 }
 
-/// The request of one attempt: the stored bytes, signed anew with the attempt's own timestamp. A route that batches gets the
-/// form of a batch for a single one, too.
+/// The request of one attempt: the stored bytes, where the route wants that encrypted, the same each time, and signed anew
+/// with the attempt's own timestamp. A route that batches gets the form of a batch for a single one, too.
 fn prepare(core: &Core, delivery: &Delivery, unit: &[Delivery], mut route: Route) -> Result<Attempt> {
     let Some(endpoint) = route.endpoint.clone() else {
         return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
@@ -352,9 +354,19 @@ fn prepare(core: &Core, delivery: &Delivery, unit: &[Delivery], mut route: Route
     } else {
         (delivery.new.event_id.clone(), delivery.new.body.clone())
     };
+    let (body, media_type) = encrypted(&route, body)?;
     let headers = signed(core, route, &id, &body)?;
     let keep_for = Some(delivery.new.endpoint);
-    Ok(Attempt { endpoint, headers, body: Some(body), keep_for, keep: 0 })
+    Ok(Attempt { endpoint, headers, body: Some(body), media_type, keep_for, keep: 0 })
+}
+
+/// A body as its route wants it sent. That of a batch is encrypted by the seed of its first delivery.
+fn encrypted(route: &Route, body: Bytes) -> Result<(Bytes, &'static str)> {
+    let Some(key) = &route.public_key else { return Ok((body, JSON_MEDIA_TYPE)) };
+    let seed = route.seed.as_ref();
+    let seed = seed.ok_or_else(|| Error::new(ErrorCode::Internal, "the stored route has a publicKey and no seed"))?;
+    let message = encrypt(key, seed, &body).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
+    Ok((Bytes::from(message), JWE_MEDIA_TYPE))
 }
 
 /// A request has one trace context. That of a batch is the one that all its calls have; otherwise it has none.

@@ -18,20 +18,22 @@ pub(crate) enum Entropy {
 }
 
 impl Entropy {
-    pub(crate) fn draw(&self) -> Result<[u8; 16]> {
-        let mut bytes = [0; 16];
+    pub(crate) fn draw<const N: usize>(&self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
         match self {
             Self::System => getrandom::fill(&mut bytes)
                 .map_err(|error| Error::new(ErrorCode::Unavailable, format!("no randomness: {error}")))?,
             #[cfg(feature = "simulation")]
             Self::Seeded(state) => {
                 let mut state = lock(state);
-                for half in bytes.chunks_exact_mut(8) {
+                for part in bytes.chunks_mut(8) {
                     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
                     let mut mixed = *state;
                     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
                     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-                    half.copy_from_slice(&(mixed ^ (mixed >> 31)).to_le_bytes());
+                    for (to, from) in part.iter_mut().zip((mixed ^ (mixed >> 31)).to_le_bytes()) {
+                        *to = from;
+                    }
                 }
             }
         }

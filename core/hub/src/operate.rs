@@ -24,8 +24,8 @@ impl Hub {
         Ok(self.core()?.store.attempts(id)?)
     }
 
-    /// What a delivery carries, whatever became of it: the body as it was sent, and its sealed route. `None`: there is none
-    /// of that id.
+    /// What a delivery carries, whatever became of it: the body as it was sent, where its route encrypts before that, and the
+    /// route itself. `None`: there is none of that id.
     pub fn stored_delivery(&self, id: DeliveryId) -> Result<Option<NewDelivery>> {
         Ok(self.core()?.store.stored_delivery(id)?)
     }

@@ -13,7 +13,7 @@ use tidings_proto::task::WORKING;
 use tidings_proto::time::StoreMillis;
 use tidings_proto::trigger::Reason;
 use tidings_proto::trigger::Trigger;
-use tidings_proto::webhook::TRACEPARENT_HEADER;
+use tidings_proto::webhook::{Seed, TRACEPARENT_HEADER};
 use tidings_store::{Batch, CallRecord, DeliveryId, NewDelivery, Op, Outlet, Sealed, Subject, TaskTerms};
 
 use crate::core::Core;
@@ -102,9 +102,8 @@ pub(crate) fn plan(
     };
     let routes: Vec<Route> = fallbacks.into_iter().map(|index| config.routes[index].clone()).collect();
     let own = &config.routes[route];
-    // What fits into a batch alone fits in anywhere.
-    let batched = own.batch.is_some() || routes.iter().any(|route| route.batch.is_some());
-    let most = core.options.max_body_bytes.saturating_sub(if batched { BATCH_FRAME_BYTES } else { 0 });
+    // What follows on it is made of the same body.
+    let most = routes.iter().chain([own]).map(|route| most_bytes(core, route)).min().unwrap_or_default();
     let (bodies, redaction) = (Body::new(&firing, most), redaction(own)?);
     let body = bodies.redacted_for_route(&own.id, &redaction);
     // A route that follows has a redaction of its own, so it needs what this one's took out.
@@ -121,7 +120,7 @@ pub(crate) fn plan(
         trigger: trigger.name().to_owned(),
         route_id: config.routes[route].id.clone(),
         route_at: route_span(if whole.is_empty() { &body } else { &whole }, &own.id),
-        route: seal(vec![config.routes[route].clone()]),
+        route: seal(vec![seeded(core, own.clone())?]),
         body: body.into(),
         whole: Sealed(whole.into()),
         due: due(own, now, wait_until),
@@ -200,10 +199,26 @@ pub(crate) fn batch(core: &Core, route: &Route, has_successor: bool) -> Option<B
     let mut alike =
         Route { id: String::new(), triggers: Vec::new(), redact: Vec::new(), deadline_ms: None, ..route.clone() };
     alike.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
+    alike.seed = None;
     // What has a successor is tried less often.
     alike.id.push(if has_successor { 's' } else { 'l' });
-    let most = core.options.max_body_bytes.saturating_sub(BATCH_FRAME_BYTES);
+    let most = most_bytes(core, route);
     Some(Batch { settings: seal(vec![alike]), max_events: batching.max_events, max_bytes: most as u64 })
+}
+
+/// How many bytes a body, or those of a batch together, may have so that the request for this route is within the limit.
+fn most_bytes(core: &Core, route: &Route) -> usize {
+    let most = core.options.max_body_bytes;
+    let plain = route.public_key.as_ref().map_or(most, |key| key.longest_plain(most));
+    plain.saturating_sub(if route.batch.is_some() { BATCH_FRAME_BYTES } else { 0 })
+}
+
+/// The route of one delivery: one that encrypts has a seed of its own, so that each attempt is encrypted alike.
+fn seeded(core: &Core, mut route: Route) -> Result<Route> {
+    if route.public_key.is_some() {
+        route.seed = Some(Seed::from_bytes(core.random()?));
+    }
+    Ok(route)
 }
 
 /// Whether another process on the store offers what this one does not.
@@ -337,7 +352,7 @@ pub(crate) fn successor(core: &Core, delivery: &NewDelivery) -> Result<Vec<Op>> 
             fifo_key: route.fifo_key.clone(),
             wait_until,
             batch: batch(core, &route, !routes.is_empty()),
-            route: seal(vec![route]),
+            route: seal(vec![seeded(core, route)?]),
             fallback: if routes.is_empty() { Sealed::default() } else { seal(routes) },
             ..delivery.clone()
         })));

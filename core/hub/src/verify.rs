@@ -25,7 +25,7 @@ use crate::dispatch::signed;
 use crate::error::Result;
 use crate::plan;
 use crate::receipt;
-use crate::sender::{Attempt, Sent};
+use crate::sender::{Attempt, JSON_MEDIA_TYPE, Sent};
 use crate::target;
 
 /// Verifications under way at a time: they are cheap, and none may hold up another for long.
@@ -191,7 +191,8 @@ async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(
     let body = Bytes::from(challenge_json(&nonce));
     let headers = signed(core, route, &id, &body)?;
     let keep = MAX_CHALLENGE_ANSWER_BYTES;
-    let attempt = Attempt { endpoint: endpoint.to_owned(), headers, body: Some(body), keep_for: None, keep };
+    let (endpoint, media_type) = (endpoint.to_owned(), JSON_MEDIA_TYPE);
+    let attempt = Attempt { endpoint, headers, body: Some(body), media_type, keep_for: None, keep };
     Ok(match core.sender.send(attempt).await {
         Sent::Response { status: 200..=299, body, .. } if is_challenge_answer(&body, &nonce) => Ok(()),
         Sent::Response { status, .. } => Err(Category::of_status(status).unwrap_or(Category::ChallengeFailed)),
@@ -205,7 +206,8 @@ async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(
 async fn well_known(core: &Core, endpoint: &Endpoint) -> Receivers {
     let url = receiver_document_url(endpoint.scheme(), endpoint.host_header());
     let keep = MAX_RECEIVER_DOCUMENT_BYTES;
-    let attempt = Attempt { endpoint: url, headers: Vec::new(), body: None, keep_for: None, keep };
+    let (headers, media_type) = (Vec::new(), JSON_MEDIA_TYPE);
+    let attempt = Attempt { endpoint: url, headers, body: None, media_type, keep_for: None, keep };
     match core.sender.send(attempt).await {
         Sent::Response { status: 200, body, .. } => Receivers::parse(&body),
         Sent::Response { .. } | Sent::Failed(_) | Sent::Confirmed | Sent::NotTaken => Receivers::default(),

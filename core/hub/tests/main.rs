@@ -6,6 +6,7 @@ mod batches;
 mod calls;
 mod deliveries;
 mod detached;
+mod encrypted;
 mod endpoints;
 mod fanout;
 mod fanout_crowd;

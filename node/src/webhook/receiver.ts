@@ -5,7 +5,7 @@ import { InvalidArgumentError, WebhookError } from "../errors";
 import { native } from "../native";
 import { type Answer, answer, bodyOf, bodyOfFetch, type FetchHandler, type Listener, respond, toResponse } from "./http";
 import { type Remembers, Seen } from "./seen";
-import { bytes, type HeadersLike, pairs, Webhook } from "./webhook";
+import { bytes, DecryptionKeys, type HeadersLike, pairs, type PrivateKeyLike, Webhook } from "./webhook";
 
 /** Where a host says which of its paths receive webhooks (SEP-3415, a draft). */
 export const WELL_KNOWN = "/.well-known/mcp-webhook-receiver.json";
@@ -17,7 +17,7 @@ export class Incoming {
   constructor(
     /** The `webhook-id`: the same on every attempt and route of one firing. */
     readonly id: string,
-    /** The raw body. */
+    /** The body: the raw bytes, or what they were before they were encrypted, where the receiver has `keys`. */
     readonly body: Uint8Array,
   ) {}
 
@@ -48,6 +48,8 @@ export interface ReceiverOptions {
   readonly seen?: Remembers;
   /** How far the signature's time may be off (default: five minutes). */
   readonly toleranceMs?: number;
+  /** Private keys for bodies that are encrypted to this receiver, see `DecryptionKeys`. */
+  readonly keys?: readonly PrivateKeyLike[];
   /** How many bytes of a request are read (default 1 MiB); more are refused with 413. */
   readonly maxBody?: number;
 }
@@ -71,6 +73,7 @@ export class Receiver {
   readonly #seen: Remembers;
   readonly #toleranceMs: number;
   readonly #maxBody: number;
+  readonly #keys: DecryptionKeys | undefined;
   readonly #running = new Set<string>();
   /** For `createServer(…)`, and for a route of Express. */
   readonly listener: Listener;
@@ -79,7 +82,7 @@ export class Receiver {
 
   /** @throws InvalidArgumentError for a secret that is malformed */
   constructor(options: ReceiverOptions) {
-    const { secrets, handler, seen = new Seen(), toleranceMs = 300_000, maxBody = 1 << 20 } = options;
+    const { secrets, handler, seen = new Seen(), toleranceMs = 300_000, maxBody = 1 << 20, keys = [] } = options;
     if (typeof handler !== "function") throw new TypeError("handler: must be a function of one Incoming");
     if (!Array.isArray(secrets)) throw new TypeError("secrets: must be an array of strings");
     if (!(toleranceMs >= 0 && Number.isFinite(toleranceMs))) {
@@ -90,6 +93,7 @@ export class Receiver {
     this.#seen = seen;
     this.#toleranceMs = toleranceMs;
     this.#maxBody = maxBody;
+    this.#keys = keys.length > 0 ? new DecryptionKeys(...keys) : undefined;
     this.listener = (request, response, next) => void this.#listen(request, response, next);
     this.fetch = (request) => this.#fetch(request);
   }
@@ -111,7 +115,7 @@ export class Receiver {
     this.#running.add(id);
     try {
       if (!(await this.#seen.has(id))) {
-        await this.#handler(new Incoming(id, raw));
+        await this.#handler(new Incoming(id, this.#plain(raw)));
         await this.#seen.add(id);
       }
     } catch (error) {
@@ -121,6 +125,12 @@ export class Receiver {
       this.#running.delete(id);
     }
     return answer(204);
+  }
+
+  /** Not by the content-type, which is not signed: JSON never begins as a JWE does. */
+  #plain(body: Uint8Array): Uint8Array {
+    const json = /^[\s]*[{[]/.test(Buffer.from(body.subarray(0, 64)).toString("latin1"));
+    return this.#keys === undefined || json ? body : this.#keys.decrypt(body);
   }
 
   async #listen(request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): Promise<void> {

@@ -1,6 +1,6 @@
 /** Standard Webhooks on the receiving side. */
 import { entry, InvalidArgumentError } from "../errors";
-import { native, type NativeWebhook } from "../native";
+import { native, type NativeDecryptionKeys, type NativeWebhook } from "../native";
 
 /** Headers as node:http, Express and fetch have them. */
 export type HeadersLike = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -48,6 +48,33 @@ export class Webhook {
   sign(body: Uint8Array | string, options: { id: string; timestamp?: Date | number }): Record<string, string> {
     const seconds = Math.floor(Number(options.timestamp ?? Date.now()) / 1_000);
     return Object.fromEntries(entry(() => this.#native.sign(options.id, seconds, bytes(body))));
+  }
+}
+
+/** A private key: a JWK on P-256 or X25519, as JSON text or as the object of it. */
+export type PrivateKeyLike = string | Readonly<Record<string, unknown>>;
+
+/**
+ * A receiver's private keys, for bodies that are encrypted to it (`publicKey` of a route); several while one replaces the
+ * other.
+ */
+export class DecryptionKeys {
+  readonly #native: NativeDecryptionKeys;
+
+  /** @throws InvalidArgumentError for a key that is none; the message holds nothing of it */
+  constructor(...keys: PrivateKeyLike[]) {
+    const texts = keys.map((key) => (typeof key === "string" ? key : JSON.stringify(key)));
+    this.#native = entry(() => new native.DecryptionKeys(texts));
+  }
+
+  /**
+   * What was encrypted to one of these keys: JWE in its compact form, ECDH-ES with A256GCM. Verify the body first: the
+   * signature is over what travels.
+   *
+   * @throws WebhookError, whose `code` names the rule
+   */
+  decrypt(body: Uint8Array | string): Uint8Array {
+    return entry(() => this.#native.decrypt(bytes(body)));
   }
 }
 

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { fileURLToPath } from "node:url";
 
-const FEATURES = ["webhook", "config", "errors", "streams", "calls", "tasks", "processes", "crash", "outlets", "fanout"];
+const FEATURES = ["webhook", "encryption", "config", "errors", "streams", "calls", "tasks", "processes", "crash", "outlets", "fanout"];
 
 async function answerer(mode) {
   // Here, so that in the worker's mode only the worker loads the package.

@@ -3,7 +3,7 @@ import * as tidings from "../../../node/dist/index.mjs";
 import { Outboxes } from "./fan-out.mjs";
 import { Outlet } from "./outlet.mjs";
 
-const { ConfigError, Gap, Hub, TidingsError, Webhook, WebhookError } = tidings;
+const { ConfigError, DecryptionKeys, Gap, Hub, TidingsError, Webhook, WebhookError } = tidings;
 
 const bytes = (value) => (typeof value === "string" ? Buffer.from(value) : Buffer.from(value.hex, "hex"));
 const orNull = (value) => value ?? null;
@@ -90,6 +90,10 @@ export class Stage {
     const webhook = new Webhook(...given.secrets);
     const signed = webhook.sign(bytes(given.body), { id: given.id, timestamp: given.timestamp * 1000 });
     return { signature: signed["webhook-signature"] };
+  }
+
+  jwe_decrypt(given) {
+    return { text: Buffer.from(new DecryptionKeys(...given.keys).decrypt(bytes(given.body))).toString("utf8") };
   }
 
   webhook_verify(given) {

@@ -18,7 +18,19 @@ from typing import Any
 from steps import Stage, error_told
 from tidings import TidingsError
 
-FEATURES = ["webhook", "config", "errors", "streams", "calls", "tasks", "processes", "crash", "outlets", "fanout"]
+FEATURES = [
+    "webhook",
+    "encryption",
+    "config",
+    "errors",
+    "streams",
+    "calls",
+    "tasks",
+    "processes",
+    "crash",
+    "outlets",
+    "fanout",
+]
 Runner = Callable[[Coroutine[Any, Any, Any]], Any]
 
 

@@ -16,6 +16,7 @@ from fan_out import Outboxes
 from tidings import (
     Call,
     ConfigError,
+    DecryptionKeys,
     Event,
     Gap,
     HostDelivery,
@@ -178,6 +179,9 @@ class Stage:
         except WebhookError as error:
             return {"error": error.code}
         return {"ok": True}
+
+    async def jwe_decrypt(self, given: Given) -> Given:
+        return {"text": DecryptionKeys(*given["keys"]).decrypt(as_bytes(given["body"])).decode()}
 
     async def config_check(self, given: Given) -> Given:
         hub = Hub("memory:", **options(given))

@@ -48,6 +48,9 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// At most so many addresses of one name are tried: a name can have hundreds, and they belong to whoever owns it.
 const ADDRESSES: usize = 4;
 
+/// The `content-type` of a body that is not encrypted.
+pub(crate) const JSON_MEDIA_TYPE: &str = "application/json";
+
 /// One request to make.
 pub(crate) struct Attempt {
     /// As the client wrote it; read and checked anew for every attempt.
@@ -56,6 +59,8 @@ pub(crate) struct Attempt {
     pub(crate) headers: Vec<(String, String)>,
     /// Posted; without one it is a `GET`.
     pub(crate) body: Option<Bytes>,
+    /// What the body is.
+    pub(crate) media_type: &'static str,
     /// The endpoint for whose next attempt the connection is kept. `None`: it is used once.
     pub(crate) keep_for: Option<EndpointKey>,
     /// How much of the answer's body is wanted; one that is longer is no answer.
@@ -256,7 +261,7 @@ fn server_name(endpoint: &Endpoint) -> Option<ServerName<'static>> {
 
 fn request(endpoint: &Endpoint, attempt: Attempt) -> Result<Request<Full<Bytes>>, Category> {
     let mut request = match &attempt.body {
-        Some(_) => Request::post(endpoint.path_and_query()).header(hyper::header::CONTENT_TYPE, "application/json"),
+        Some(_) => Request::post(endpoint.path_and_query()).header(hyper::header::CONTENT_TYPE, attempt.media_type),
         None => Request::get(endpoint.path_and_query()),
     };
     request = request

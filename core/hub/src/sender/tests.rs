@@ -35,6 +35,7 @@ pub(super) fn attempt(endpoint: &str) -> Attempt {
         endpoint: endpoint.to_owned(),
         headers,
         body: Some(Bytes::from_static(b"{\"p\":1.0}")),
+        media_type: JSON_MEDIA_TYPE,
         keep_for: None,
         keep: 0,
     }

@@ -61,8 +61,6 @@ pub mod rule {
     pub const OUTCOME: &str = "outcome";
     /// The group has as many calls as it may have.
     pub const GROUP_FULL: &str = "group_full";
-    /// A known member that this version does not serve.
-    pub const NOT_YET_SUPPORTED: &str = "not_yet_supported";
 }
 
 /// One rule that a config breaks, and where.

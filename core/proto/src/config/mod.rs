@@ -23,6 +23,7 @@ use core::fmt;
 use crate::doorbell::Doorbell;
 use crate::json;
 use crate::trigger::Trigger;
+use crate::webhook::{PublicKey, Seed};
 
 /// An accepted config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,6 +66,11 @@ pub struct Route {
     /// What is taken out of the bodies for this route: JSON Pointers into `data`, and names of members at every depth,
     /// see [`Redaction`](crate::redact::Redaction).
     pub redact: Vec<String>,
+    /// Bodies are encrypted to this key.
+    pub public_key: Option<PublicKey>,
+    /// What the encryption of one delivery follows from. Never read from a client's config: drawn with the delivery, kept
+    /// with it.
+    pub seed: Option<Seed>,
 }
 
 /// How many firings a route wants in one request, and how long the first of them may wait for the others.
@@ -174,12 +180,19 @@ impl Route {
             json::push_name(out, "redact");
             json::push_strings(out, &self.redact);
         }
+        if let Some(key) = &self.public_key {
+            json::push_name(out, "publicKey");
+            out.push_str(&key.to_json());
+        }
+        push_text(out, SEED, self.seed.as_ref().map(Seed::reveal).as_deref());
         out.push('}');
     }
 }
 
 /// Only in the text for the store.
 const PEER: &str = "peer";
+/// The same.
+const SEED: &str = "seed";
 
 fn push_text(out: &mut String, name: &str, value: Option<&str>) {
     if let Some(value) = value {
@@ -210,6 +223,8 @@ impl fmt::Debug for Route {
             .field("fifo_key", &self.fifo_key)
             .field("batch", &self.batch)
             .field("redact", &self.redact)
+            .field("public_key", &self.public_key)
+            .field("seed", &self.seed)
             .finish()
     }
 }

@@ -4,15 +4,13 @@ use super::checks::{ConfigChecks, Violation};
 use super::fault::{Faults, rule};
 use super::limits::ConfigLimits;
 use super::read::{Node, Object, Reader, member_path, quoted};
-use super::{Batching, NotificationConfig, PEER, Route, Sensitive};
+use super::{Batching, NotificationConfig, PEER, Route, SEED, Sensitive};
 use crate::doorbell::Doorbell;
 use crate::firing::KEPT;
 use crate::json;
 use crate::redact::Redaction;
+use crate::webhook::{Jwk, PublicKey, Seed};
 use crate::wire::sep992::{NOTIFICATION_CONFIG, ROUTE_SIGNAL, ROUTE_WEBHOOK};
-
-/// Known members that this version refuses rather than ignores, so that nobody relies on what does not happen.
-const NOT_YET_OF_ROUTE: [&str; 1] = ["publicKey"];
 
 const MAX_ID_CHARS: usize = 128;
 
@@ -93,8 +91,9 @@ impl Rules<'_> {
         let fifo_key = object.get("fifoKey").and_then(|node| self.reader.short_text(&node, self.limits.max_key_chars));
         let batch = self.batch(&object, kind.as_deref());
         let redact = self.redact(&object);
-        self.refuse_not_yet(&object, &NOT_YET_OF_ROUTE);
-        let peer = if self.limits.stored { object.get(PEER).and_then(|node| self.reader.text(&node)) } else { None };
+        let public_key = self.public_key(&object, kind.as_deref());
+        let peer = self.kept(&object, PEER);
+        let seed = self.kept(&object, SEED).and_then(|text| Seed::parse(&text));
         Some(Route {
             id: id?,
             kind: kind?,
@@ -108,6 +107,8 @@ impl Rules<'_> {
             fifo_key,
             batch,
             redact,
+            public_key,
+            seed,
         })
     }
 
@@ -233,6 +234,45 @@ impl Rules<'_> {
         redact
     }
 
+    /// Only requests are encrypted: what goes through the host is read by it.
+    fn public_key(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<PublicKey> {
+        let node = object.get("publicKey")?;
+        if kind.is_some_and(|kind| kind != ROUTE_WEBHOOK) {
+            self.reader.fault(&node, rule::NOT_ALLOWED, "publicKey is allowed on a webhook route only");
+            return None;
+        }
+        let object = self.reader.object(&node)?;
+        let before = self.reader.faults.total();
+        let mut text = |name| object.get(name).and_then(|node| self.reader.text(&node));
+        let jwk = Jwk {
+            kty: text("kty"),
+            crv: text("crv"),
+            x: text("x"),
+            y: text("y"),
+            d: text("d"),
+            kid: text("kid"),
+            usage: text("use"),
+            alg: text("alg"),
+        };
+        if self.reader.faults.total() > before {
+            return None;
+        }
+        match PublicKey::from_jwk(&jwk) {
+            Ok(key) => Some(key),
+            Err(fault) => {
+                let path = fault.member().map_or_else(|| node.path.clone(), |member| format!("{}/{member}", node.path));
+                self.reader.faults.push(path, fault.code(), format!("publicKey: {fault}"));
+                None
+            }
+        }
+    }
+
+    /// A member that only a text of our own has.
+    fn kept(&mut self, object: &Object<'_>, name: &'static str) -> Option<String> {
+        let node = object.get(name).filter(|_| self.limits.stored)?;
+        self.reader.text(&node)
+    }
+
     fn secret(&mut self, object: &Object<'_>, kind: Option<&str>) -> Option<Sensitive> {
         let Some(node) = object.get("secret") else {
             if self.limits.require_secret && kind == Some(ROUTE_WEBHOOK) {
@@ -275,13 +315,6 @@ impl Rules<'_> {
             headers.push((name, Sensitive::new(value)));
         }
         headers
-    }
-
-    fn refuse_not_yet(&mut self, object: &Object<'_>, names: &[&'static str]) {
-        for node in names.iter().filter_map(|name| object.get(name)) {
-            let message = format!("{} is not yet supported", node.name);
-            self.reader.fault(&node, rule::NOT_YET_SUPPORTED, message);
-        }
     }
 
     fn violation(&mut self, path: String, violation: Violation) {

@@ -2,6 +2,7 @@ use super::*;
 use crate::condition::{Condition, Operator, Test};
 use crate::group::{Aggregate, Rule};
 use crate::trigger::Outcome;
+use crate::webhook::Jwk;
 use proptest::prelude::*;
 
 /// Stands for the operator's checks; what it refuses is told by the value itself.
@@ -277,11 +278,61 @@ fn numbers_and_keys_have_their_bounds() {
     assert_faults(&webhook(&format!(r#","fifoKey":"{}""#, "k".repeat(129))), &[("/routes/0/fifoKey", "too_long")]);
 }
 
+/// RFC 7518 appendix C, Bob's key.
+const P256: &str = r#""kty":"EC","crv":"P-256","x":"weNJy2HscCSM6AEDTDg04biOvhFhyyWvOHQfeF_PxMQ","y":"e8lnCO-AlStT-NJVX-crhB7QRYhiix03illJOVAOyck""#;
+/// RFC 8037 appendix A.6, Bob's key.
+const X25519: &str = r#""kty":"OKP","crv":"X25519","x":"3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08""#;
+
 #[test]
-fn what_comes_later_is_refused_by_name() {
-    assert_faults(&webhook(r#","publicKey":{}"#), &[("/routes/0/publicKey", "not_yet_supported")]);
-    let faults = parse(&webhook(r#","publicKey":{}"#)).unwrap_err();
-    assert_eq!(faults.listed()[0].message, "publicKey is not yet supported");
+fn a_public_key_is_one_that_can_be_encrypted_to() {
+    let with = |key: &str| webhook(&format!(r#","publicKey":{{{key}}}"#));
+    for (key, kid) in [
+        (P256.to_owned(), None),
+        (X25519.to_owned(), None),
+        (format!(r#"{P256},"kid":"k1","use":"enc","alg":"ECDH-ES","key_ops":[],"x5c":["whatever"]"#), Some("k1")),
+    ] {
+        let config = parse(&with(&key)).unwrap();
+        assert_eq!(config.routes[0].public_key.as_ref().unwrap().kid(), kid, "{key}");
+        assert!(config.routes[0].seed.is_none());
+    }
+    for (key, member, rule) in [
+        (String::new(), "", "missing"),
+        (P256.replace("EC", "RSA"), "/kty", "key_type"),
+        (P256.replace("EC", "oct"), "/kty", "key_type"),
+        (P256.replace("P-256", "P-384"), "/crv", "key_curve"),
+        (X25519.replace("X25519", "Ed25519"), "/crv", "key_curve"),
+        (P256.replace("weNJ", "weN"), "/x", "key_coordinate"),
+        (P256.replace("yck", "yck="), "/y", "key_coordinate"),
+        (P256.replace("-AlSt", "+AlSt"), "/y", "key_coordinate"),
+        (P256.replace("weNJ", "weNK"), "", "key_point"),
+        (X25519.replace("3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08", &"A".repeat(43)), "", "key_point"),
+        (format!(r#"{P256},"d":"VEmDZpDXXK8p8N0Cndsxs924q6nS1RXFASRl6BfUqdw""#), "/d", "key_private"),
+        (format!(r#"{P256},"use":"sig""#), "/use", "key_use"),
+        (format!(r#"{P256},"alg":"ECDH-ES+A256KW""#), "/alg", "key_algorithm"),
+        (format!(r#"{P256},"kid":"""#), "/kid", "key_name"),
+        (format!(r#"{P256},"kid":"{}""#, "k".repeat(129)), "/kid", "key_name"),
+        (format!(r#"{P256},"kid":7"#), "/kid", "wrong_type"),
+        (format!(r#"{P256},"kty":"EC""#), "/kty", "duplicate_key"),
+    ] {
+        assert_faults(&with(&key), &[(&format!("/routes/0/publicKey{member}"), rule)]);
+    }
+    assert_faults(&webhook(r#","publicKey":"k""#), &[("/routes/0/publicKey", "wrong_type")]);
+    let elsewhere = with(P256).replace("webhook", "message").replace("https://h", "session-2");
+    assert_faults(&elsewhere, &[("/routes/0/publicKey", "not_allowed")]);
+    let faults = parse(&with(&P256.replace("P-256", "P-521"))).unwrap_err();
+    assert_eq!(faults.listed()[0].message, "publicKey: crv must be P-256 for an EC key, X25519 for an OKP key");
+}
+
+#[test]
+fn a_seed_is_kept_and_never_taken_from_a_client() {
+    let seed = "A".repeat(43);
+    let mut config = parse(&webhook(&format!(r#","publicKey":{{{P256},"kid":"k\\1"}},"seed":"{seed}""#))).unwrap();
+    assert_eq!(config.routes[0].seed, None);
+    config.routes[0].seed = Some(Seed::from_bytes([7; 32]));
+    let stored = |text: &str| NotificationConfig::parse(text.as_bytes(), &ConfigLimits::stored(), &AcceptStored);
+    assert_eq!(stored(&config.to_json()), Ok(config.clone()));
+    assert!(!format!("{config:?}").contains("BwcH"), "neither as base64");
+    assert!(!format!("{config:?}").contains("7, 7"), "nor as numbers");
 }
 
 #[test]
@@ -587,7 +638,8 @@ fn any_route() -> impl Strategy<Value = Route> {
         proptest::option::of(text()),
         proptest::option::of(text()),
     );
-    ("[!-~]{1,128}", text(), triggers, headers, options).prop_map(|(id, kind, triggers, headers, options)| {
+    let kind = prop_oneof![Just("webhook".to_owned()), text()];
+    ("[!-~]{1,128}", kind, triggers, headers, options).prop_map(|(id, kind, triggers, headers, options)| {
         let (endpoint, secret, deadline_ms, fifo_key, peer) = options;
         let signal = (kind == "signal").then_some(Doorbell::RealTime(3));
         // A webhook has an endpoint and a signal has none in every accepted config.
@@ -600,7 +652,31 @@ fn any_route() -> impl Strategy<Value = Route> {
         let redact = redact.into_iter().filter(|entry| !entry.is_empty()).collect();
         let batch =
             deadline_ms.filter(|_| kind == "webhook").map(|max_delay_ms| Batching { max_events: 7, max_delay_ms });
-        Route { id, kind, endpoint, peer, signal, triggers, secret, headers, deadline_ms, fifo_key, batch, redact }
+        let key = Jwk {
+            kty: Some("OKP".into()),
+            crv: Some("X25519".into()),
+            x: Some("3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08".into()),
+            kid: fifo_key.clone().filter(|kid| (1..=128).contains(&kid.chars().count())),
+            ..Jwk::default()
+        };
+        let public_key = (kind == "webhook").then(|| PublicKey::from_jwk(&key).unwrap());
+        let seed = public_key.as_ref().map(|_| Seed::from_bytes([7; 32]));
+        Route {
+            id,
+            kind,
+            endpoint,
+            peer,
+            signal,
+            triggers,
+            secret,
+            headers,
+            deadline_ms,
+            fifo_key,
+            batch,
+            redact,
+            public_key,
+            seed,
+        }
     })
 }
 

@@ -63,13 +63,13 @@ impl<'a> Given<'a> {
     pub(crate) fn bytes(self, name: &str) -> Result<Vec<u8>, String> {
         match self.0[name].as_str() {
             Some(text) => Ok(text.as_bytes().to_vec()),
-            None => hex(self.at(name).text("hex")?),
+            None => from_hex(self.at(name).text("hex")?),
         }
     }
 
     /// 16 bytes in hexadecimal.
     pub(crate) fn id(self, name: &str) -> Result<[u8; 16], String> {
-        hex(self.text(name)?)?.try_into().map_err(|_| format!("{name}: 32 hexadecimal digits are wanted"))
+        from_hex(self.text(name)?)?.try_into().map_err(|_| format!("{name}: 32 hexadecimal digits are wanted"))
     }
 
     /// 64 bits in hexadecimal.
@@ -78,7 +78,8 @@ impl<'a> Given<'a> {
     }
 }
 
-fn hex(text: &str) -> Result<Vec<u8>, String> {
+/// The bytes that [`to_hex`] wrote.
+pub(crate) fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     let digits = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     (0..text.len()).step_by(2).map(|at| digits(at).ok_or_else(|| format!("not hexadecimal: {text}"))).collect()
 }

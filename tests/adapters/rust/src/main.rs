@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 /// What an operation came to.
 type Answer = Result<Value, String>;
 
-const FEATURES: [&str; 13] = [
+const FEATURES: [&str; 14] = [
     "rules",
     "webhook",
+    "encryption",
     "config",
     "errors",
     "streams",

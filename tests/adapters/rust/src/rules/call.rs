@@ -34,6 +34,8 @@ pub(super) fn config_of(routes: &[Value]) -> Option<NotificationConfig> {
             fifo_key: None,
             batch: None,
             redact: Vec::new(),
+            public_key: None,
+            seed: None,
         })
     };
     let routes = routes.iter().map(route).collect::<Option<_>>()?;

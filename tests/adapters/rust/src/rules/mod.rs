@@ -71,6 +71,8 @@ pub(crate) fn answer(op: &str, given: &Given<'_>) -> Option<Answer> {
         "webhook.secret" => webhook::secret(given),
         "webhook.message_id" => webhook::message_id(given),
         "webhook.headers" => webhook::headers(given),
+        "jwe.decrypt" => webhook::decrypted(given),
+        "jwe.kdf" => webhook::derived(given),
         "address.check" => address::verdict(given),
         "address.network" => address::network(given),
         "address.policy" => address::settings(given),

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use tidings::proto::webhook::{
-    DEFAULT_TOLERANCE_SECS, HeaderFault, HeaderPolicy, MessageIdFault, Received, Secret, StaticHeaders,
-    check_message_id, sign, verify,
+    DEFAULT_TOLERANCE_SECS, HeaderFault, HeaderPolicy, MessageIdFault, PrivateKey, Received, Secret, StaticHeaders,
+    check_message_id, concat_kdf, decrypt, sign, verify,
 };
 
 use crate::Answer;
-use crate::given::{Given, to_hex};
+use crate::given::{Given, from_hex, to_hex};
 
 pub(super) fn signed(given: Given<'_>) -> Answer {
     let secrets: Result<Vec<_>, _> = given.texts("secrets")?.into_iter().map(Secret::parse).collect();
@@ -38,6 +38,23 @@ pub(super) fn no_secret(given: Given<'_>) -> Answer {
         Ok(()) => json!({"ok": true}),
         Err(error) => json!({"error": error.code()}),
     })
+}
+
+pub(super) fn decrypted(given: Given<'_>) -> Answer {
+    let keys = given.texts("keys")?.into_iter().map(PrivateKey::parse).collect::<Result<Vec<_>, _>>();
+    let Some(keys) = keys.ok().filter(|keys| !keys.is_empty()) else { return Ok(json!({"error": "invalid_argument"})) };
+    Ok(match decrypt(&keys, given.text("body")?.as_bytes()) {
+        Ok(plain) => json!({"text": String::from_utf8(plain).map_err(|error| error.to_string())?}),
+        Err(error) => json!({"error": error.code()}),
+    })
+}
+
+pub(super) fn derived(given: Given<'_>) -> Answer {
+    let shared = from_hex(given.text("shared")?)?;
+    let mut key = vec![0; given.num("bytes")?];
+    let (apu, apv) = (given.text("apu")?.as_bytes(), given.text("apv")?.as_bytes());
+    concat_kdf(&shared, given.text("algorithm")?, apu, apv, &mut key);
+    Ok(json!({"hex": to_hex(&key)}))
 }
 
 pub(super) fn secret(given: Given<'_>) -> Answer {
