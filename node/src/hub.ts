@@ -5,7 +5,7 @@ import { Call } from "./call";
 import { entry } from "./errors";
 import { type Change, type FailedSink, type Fanout, look, named } from "./fanout";
 import { flushLog } from "./log";
-import { native, type NativeBegin, type NativeHub } from "./native";
+import { native, type NativeBegin, type NativeHub, type Room } from "./native";
 import type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";
 import { Outbox } from "./outbox";
 import { attend, wait } from "./port";
@@ -390,6 +390,15 @@ export class Hub implements AsyncDisposable {
   /** Waits until everything that was appended before is committed; `disk`: until it survives the loss of power. */
   flush(durability: Durability = "process"): Promise<void> {
     return wait(() => this.#native.flush(durability));
+  }
+
+  /**
+   * Room for one call that is to go on without its request by an adapter's own doing, such as a task: counted under that name
+   * together with what `Call.detach` let go on, until its `release()`. `undefined`: `calls` (64) of them do so already, in
+   * this process. Opens nothing.
+   */
+  room(countedAs: string, options: { calls?: number } = {}): Room | undefined {
+    return entry(() => this.#native.room(countedAs, options.calls ?? 64)) ?? undefined;
   }
 
   /** What the hub has done and holds; all zero before its first use. */

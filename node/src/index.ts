@@ -25,6 +25,7 @@ export {
 } from "./errors";
 export { Event, Gap, type Identity, type Page } from "./event";
 export { type Change, type FailedSink, type Fanout, type Kind } from "./fanout";
+export type { Room } from "./native";
 export { type BeginCall, Hub, type HubOptions, type Retention, type Task } from "./hub";
 export { type LogRecord, setLogger } from "./log";
 export type { Delivery, DeliveryState, Endpoint, Stats } from "./operations";

@@ -144,6 +144,7 @@ export interface NativeHub {
     most: number,
   ): Delivery[];
   flush(durability: string): Told<undefined>;
+  room(countedAs: string, calls: number): Room | null;
   stats(): Stats;
   close(timeoutMs: number): Told<boolean>;
   attempts(id: string): (string | null)[];
@@ -235,6 +236,12 @@ export interface NativeProgress {
   ): { readonly params?: string; readonly why?: string };
   end(): void;
 }
+/** Room for one call that goes on without its request. */
+export interface Room {
+  /** Gives it back; doing so again changes nothing. */
+  release(): void;
+}
+
 export interface NativeDecryptionKeys {
   decrypt(body: Uint8Array): Uint8Array;
 }

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from . import _log, _native, _port, _routes
 from ._call import Call
 from ._errors import InvalidArgument
-from ._native import Delivery, Endpoint, Fanout, Stats, Task
+from ._native import Delivery, Endpoint, Fanout, Room, Stats, Task
 from ._port import wait
 from ._routes import LIMIT, TIMEOUT, Handler
 from ._stream import Stream, Tail, Writer
@@ -411,6 +411,19 @@ class Hub:
     def prometheus(self) -> str:
         """Counters of this process in Prometheus's text format, for a `/metrics` of yours."""
         return self._native.prometheus()
+
+    def room(self, counted_as: str, *, calls: int = 64) -> Room | None:
+        """Room for one call that is to go on without its request by an adapter's own doing, such as a task.
+
+        It is counted under that name together with what `Call.detach` let go on, until its `release()`. `None`: `calls` of
+        them do so already, in this process. Opens nothing.
+        """
+        return self._native.room(counted_as, calls)
+
+    @property
+    def detached(self) -> int:
+        """How many calls of this process go on without their request."""
+        return self._native.detached()
 
     def stats(self) -> Stats:
         """What the hub has done and holds; all zero before its first use."""

@@ -27,6 +27,7 @@ __all__ = [
     "Port",
     "Profile",
     "Progress",
+    "Room",
     "Stats",
     "Stream",
     "Tail",
@@ -507,6 +508,8 @@ class Hub:
     def deliveries(
         self, principal: str | None, call_id: str | None, state: str | None, limit: int
     ) -> list[Delivery]: ...
+    def room(self, counted_as: str, calls: int) -> Room | None: ...
+    def detached(self) -> int: ...
     def stats(self) -> Stats: ...
     def attempts(self, id: str) -> list[str | None]: ...
     def delivery_body(self, id: str) -> bytes | None: ...
@@ -581,6 +584,12 @@ class DecryptionKeys:
     """The private keys of a receiver."""
     def __new__(cls, keys: list[str]) -> DecryptionKeys: ...
     def decrypt(self, body: bytes) -> bytes: ...
+
+@final
+class Room:
+    """Room for one call that goes on without its request."""
+    def release(self) -> None:
+        """Gives it back; doing so again changes nothing."""
 
 @final
 class Webhook:

@@ -1,7 +1,7 @@
 //! Watched calls, as a host holds them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidings::proto::id::RequestId;
@@ -10,7 +10,7 @@ use tidings::{BeginCall, DetachLimits, TaskTerms};
 
 use crate::answer::Answer;
 use crate::error::{Error, ErrorCode, Result};
-use crate::fork::Own;
+use crate::fork::{Own, lock};
 use crate::hub::Hub;
 use crate::pending::{Cancel, Started, start};
 
@@ -89,6 +89,21 @@ impl From<tidings::Ended> for Ended {
     fn from(ended: tidings::Ended) -> Self {
         let tidings::Ended { outcome, reason, ours, committed, undelivered } = ended;
         Self { outcome: outcome.as_str(), reason, ours, committed, undelivered }
+    }
+}
+
+/// Room for one call that goes on without its request; given back when it is released or dropped.
+#[derive(Debug)]
+pub struct Room(Mutex<Option<tidings::Room>>);
+
+impl Room {
+    pub(crate) fn new(room: tidings::Room) -> Self {
+        Self(Mutex::new(Some(room)))
+    }
+
+    /// Gives it back; doing so again changes nothing.
+    pub fn release(&self) {
+        drop(lock(&self.0).take());
     }
 }
 

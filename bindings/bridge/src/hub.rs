@@ -8,7 +8,7 @@ use tidings::Durability;
 use tidings::store::{CallId, DeliveryState, Subject};
 
 use crate::answer::Answer;
-use crate::call::{Begin, Call};
+use crate::call::{Begin, Call, Room};
 use crate::error::{Error, Result};
 use crate::fanout::{Fanout, Outbox};
 use crate::fork::{Own, lock_global};
@@ -227,6 +227,17 @@ impl Hub {
             last_error: delivery.last_error,
         });
         Ok(plain.collect())
+    }
+
+    /// Room for one more call that goes on without its request, counted under that name with those that were detached; none
+    /// where there are `calls` of them. Opens nothing.
+    pub fn room(&self, counted_as: &str, calls: u32) -> Option<Room> {
+        self.inner.hub.room(counted_as, calls).map(Room::new)
+    }
+
+    /// How many calls of this process go on without their request.
+    pub fn detached(&self) -> u32 {
+        self.inner.hub.detached()
     }
 
     /// What the hub has done and holds.

@@ -29,7 +29,7 @@ mod webhook;
 
 pub use answer::Answer;
 pub use bytes::Bytes;
-pub use call::{Begin, Call, Ended, check_event, check_fire};
+pub use call::{Begin, Call, Ended, Room, check_event, check_fire};
 pub use error::{Error, ErrorCode, ErrorRow, Fault, Faults, Result, error_table};
 pub use fanout::{Fanout, Outbox, Profile, Progress, Task as OutboxTask, log_passes};
 pub use fork::{after_fork, after_fork_in_parent, before_fork};

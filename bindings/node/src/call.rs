@@ -126,6 +126,30 @@ impl Call {
     }
 }
 
+/// Room for one call that goes on without its request.
+#[napi]
+pub struct Room {
+    inner: bridge::Room,
+}
+
+impl Room {
+    pub(crate) fn new(inner: bridge::Room) -> Self {
+        Self { inner }
+    }
+}
+
+#[napi]
+impl Room {
+    /// Gives it back; doing so again changes nothing.
+    #[napi]
+    pub fn release(&self) -> Result<()> {
+        entry("Room.release", || {
+            self.inner.release();
+            Ok(())
+        })
+    }
+}
+
 /// Checks an event that a tool's author emits.
 #[napi]
 pub fn check_event(kind: String, payload: Text) -> Result<()> {

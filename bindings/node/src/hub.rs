@@ -4,7 +4,7 @@ use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 use tidings_bridge::{self as bridge, Begin};
 
-use crate::call::{request_id, task_terms};
+use crate::call::{Room, request_id, task_terms};
 use crate::convert::{Result, Text, Told, begin, bytes, entry, number};
 use crate::fanout::{FailedSink, Fanout, Outbox};
 use crate::outlet::{Offer, Outlet};
@@ -330,6 +330,12 @@ impl Hub {
     #[napi(ts_return_type = "undefined | Pending")]
     pub fn flush(&self, durability: String) -> Result<Told> {
         begin("Hub.flush", || Ok(self.inner.flush(bridge::durability(&durability)?)))
+    }
+
+    /// Room for one call that goes on without its request.
+    #[napi]
+    pub fn room(&self, counted_as: String, calls: u32) -> Result<Option<Room>> {
+        entry("Hub.room", || Ok(self.inner.room(&counted_as, calls).map(Room::new)))
     }
 
     /// What the hub has done and holds.

@@ -126,6 +126,28 @@ impl Call {
     }
 }
 
+/// Room for one call that goes on without its request.
+#[pyclass(frozen, module = "tidings._native")]
+pub(crate) struct Room {
+    inner: bridge::Room,
+}
+
+impl Room {
+    pub(crate) fn new(inner: bridge::Room) -> Self {
+        Self { inner }
+    }
+}
+
+#[pymethods]
+impl Room {
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        entry(py, "Room.release", || {
+            self.inner.release();
+            Ok(())
+        })
+    }
+}
+
 /// Checks an event that a tool's author emits.
 #[pyfunction]
 #[pyo3(signature = (r#type, payload))]

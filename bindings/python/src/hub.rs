@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use tidings_bridge::{self as bridge, Begin, Keep, Offer, Retention, Settings, seconds};
 
-use crate::call::{request_id, task_terms};
+use crate::call::{Room, request_id, task_terms};
 use crate::convert::{Detached, begin, blocking, entry, text};
 use crate::fanout::{Fanout, Outbox};
 use crate::outlet::Outlet;
@@ -253,6 +253,14 @@ impl Hub {
         let found =
             blocking(py, "Hub.deliveries", || self.inner.deliveries(principal, call_id, state, bridge::limit(limit)?))?;
         Ok(found.into_iter().map(Delivery::from).collect())
+    }
+
+    fn room(&self, py: Python<'_>, counted_as: &str, calls: u32) -> PyResult<Option<Room>> {
+        entry(py, "Hub.room", || Ok(self.inner.room(counted_as, calls).map(Room::new)))
+    }
+
+    fn detached(&self, py: Python<'_>) -> PyResult<u32> {
+        entry(py, "Hub.detached", || Ok(self.inner.detached()))
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {

@@ -51,6 +51,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::Tail>()?;
     module.add_class::<stream::Writer>()?;
     module.add_class::<stream::WriterHandle>()?;
+    module.add_class::<call::Room>()?;
     module.add_class::<webhook::DecryptionKeys>()?;
     module.add_class::<webhook::Webhook>()?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)?;

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::background;
-use crate::call::CallInner;
+use crate::call::{CallInner, Rooms};
 use crate::clock::{Clock, Timeline};
 use crate::committer::{Committer, Means};
 use crate::dispatch::Load;
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     /// The calls that run in this process.
     pub(crate) calls: Mutex<HashMap<CallId, Weak<CallInner>>>,
     /// How many calls go on without their request, by whose limit counts.
-    pub(crate) detached: Mutex<HashMap<String, u32>>,
+    pub(crate) rooms: Arc<Rooms>,
     /// Ends of calls that came after another.
     pub(crate) late: AtomicU64,
     /// Anything may be due: timers were committed, the clock was moved, or the hub is closing.
@@ -86,9 +86,25 @@ pub(crate) struct Core {
 
 impl Core {
     /// Opens the hub over a store and starts its two threads.
-    pub(crate) fn start(store: Arc<dyn Store>, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        rooms: Arc<Rooms>,
+    ) -> Result<Arc<Self>> {
         let sender = Sender::new(&options);
-        let core = Self::open(store, options, clock, sender, Entropy::System)?;
+        Self::start_with(store, options, clock, sender, rooms)
+    }
+
+    /// The same, with this sender.
+    pub(crate) fn start_with(
+        store: Arc<dyn Store>,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        sender: Sender,
+        rooms: Arc<Rooms>,
+    ) -> Result<Arc<Self>> {
+        let core = Self::open(store, options, clock, sender, Entropy::System, rooms)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime
             .map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot start the IO thread: {error}")))?;
@@ -117,6 +133,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         sender: Sender,
         entropy: Entropy,
+        rooms: Arc<Rooms>,
     ) -> Result<Arc<Self>> {
         let offset = store.timeline(&clock.boot(), clock.wall())?;
         let timeline = Timeline { clock: Arc::clone(&clock), offset };
@@ -135,7 +152,7 @@ impl Core {
             verifying: AtomicU32::new(0),
             paused: AtomicBool::new(false),
             calls: Mutex::default(),
-            detached: Mutex::default(),
+            rooms,
             late: AtomicU64::new(0),
             work: Notify::new(),
             enqueued: Notify::new(),

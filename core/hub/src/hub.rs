@@ -11,7 +11,7 @@ use tidings_proto::webhook::is_traceparent;
 use tidings_store::{DeliveryState, DeliverySummary, Durability, MemoryStore, Store, StreamInfo, StreamKey, Subject};
 use tidings_store_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::call::{BeginCall, Call};
+use crate::call::{BeginCall, Call, Room, Rooms};
 use crate::clock::{Clock, SystemClock};
 use crate::core::{Core, Guard};
 use crate::error::{Error, ErrorCode, Result};
@@ -46,6 +46,7 @@ struct HubInner {
     place: Place,
     options: Options,
     clock: Arc<dyn Clock>,
+    rooms: Arc<Rooms>,
     state: Mutex<State>,
 }
 
@@ -112,7 +113,7 @@ impl Hub {
     pub fn with_clock(url: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let place = parse_url(url)?;
         options.validate()?;
-        let inner = HubInner { place, options, clock, state: Mutex::new(State::New) };
+        let inner = HubInner { place, options, clock, rooms: Arc::default(), state: Mutex::new(State::New) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -120,16 +121,18 @@ impl Hub {
     /// [`Forked`](ErrorCode::Forked): the store is the parent's.
     pub fn over(store: Arc<dyn Store>, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         options.validate()?;
-        let core = Core::start(store, options.clone(), Arc::clone(&clock))?;
+        let rooms = Arc::default();
+        let core = Core::start(store, options.clone(), Arc::clone(&clock), Arc::clone(&rooms))?;
         let state = Mutex::new(State::Open(Guard(core)));
-        Ok(Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, state }) })
+        Ok(Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, rooms, state }) })
     }
 
     /// A hub over what is open already.
-    #[cfg(feature = "simulation")]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn of(core: Arc<Core>, options: Options, clock: Arc<dyn Clock>) -> Self {
+        let rooms = Arc::clone(&core.rooms);
         let state = Mutex::new(State::Open(Guard(core)));
-        Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, state }) }
+        Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, rooms, state }) }
     }
 
     /// Opens the store now, so that what is wrong with it is told here and not at first use.
@@ -153,7 +156,8 @@ impl Hub {
                 Arc::new(SqliteStore::open(options)?)
             }
         };
-        let core = Core::start(store, self.inner.options.clone(), Arc::clone(&self.inner.clock))?;
+        let (options, clock) = (self.inner.options.clone(), Arc::clone(&self.inner.clock));
+        let core = Core::start(store, options, clock, Arc::clone(&self.inner.rooms))?;
         if let State::Open(inherited) = std::mem::replace(&mut *state, State::Open(Guard(Arc::clone(&core)))) {
             // From before a fork: its threads do not exist here, and closing its files would drop the parent's locks.
             std::mem::forget(inherited);
@@ -349,6 +353,18 @@ impl Hub {
             superseded: guard.0.counters.of(DeliveryState::Superseded),
             in_flight: u64::from(guard.0.load.all()),
         }
+    }
+
+    /// Room for one call that is to go on without its request by an adapter's own doing, such as a task: counted under that
+    /// name together with what [`Call::detach`] let go on, until it is dropped. `None`: `calls` of them do so already, in this
+    /// process. Opens nothing.
+    pub fn room(&self, counted_as: &str, calls: u32) -> Option<Room> {
+        self.inner.rooms.take(counted_as, calls)
+    }
+
+    /// How many calls of this process go on without their request.
+    pub fn detached(&self) -> u32 {
+        self.inner.rooms.all()
     }
 
     /// What is open in this process, without opening it.

@@ -47,7 +47,7 @@ mod task;
 mod unborn;
 mod verify;
 
-pub use call::{BeginCall, Call, DetachLimits, Ended};
+pub use call::{BeginCall, Call, DetachLimits, Ended, Room};
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, ErrorCode, Result};
 pub use export::Export;

@@ -95,7 +95,7 @@ pub fn over(store: Arc<dyn Store>, options: Options, world: World) -> Result<(Hu
     let World { clock, net, seed, late } = world;
     let sender = Sender::with_net(&options, Box::new(Adapter(net)));
     let entropy = Entropy::Seeded(Mutex::new(seed));
-    let core = Core::open(store, options.clone(), Arc::clone(&clock), sender, entropy)?;
+    let core = Core::open(store, options.clone(), Arc::clone(&clock), sender, entropy, Arc::default())?;
     core.set_io(tokio::runtime::Handle::current());
     core.without_threads();
     let (writing, serving) = (Arc::clone(&core), Arc::clone(&core));

@@ -33,6 +33,24 @@ fn one_principal_has_room_for_so_many() {
     assert!(!begin(&hub, &config(NOWHERE, &["streaming"])).expect("accepted").detach("c", none).expect("runs"));
 }
 
+/// What an adapter lets go on, such as a task, takes the same room.
+#[test]
+fn all_that_goes_on_is_counted_together() {
+    let hub = over(&FaultStore::new(), local());
+    let limits = DetachLimits { calls: 2, ..DetachLimits::default() };
+    let begin = || begin(&hub, &config(NOWHERE, &["streaming"])).expect("accepted");
+    let (first, second) = (begin(), begin());
+    let room = hub.room("a", 2).expect("room");
+    assert!(first.detach("a", limits).expect("runs"));
+    assert_eq!(hub.detached(), 2);
+    assert!(hub.room("a", 2).is_none());
+    assert!(hub.room("b", 2).is_some(), "another's room is its own, and is given back at once");
+    assert!(!second.detach("a", limits).expect("runs"));
+    drop(room);
+    assert!(hub.room("a", 2).is_some());
+    assert_eq!(hub.detached(), 1);
+}
+
 #[test]
 fn its_time_is_limited() {
     let (hub, receiver) = (over(&FaultStore::new(), local()), Receiver::ok());

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Call } from "../call";
 import type { Params } from "./intercept";
 import { InlineCall } from "./inline-call";
-import { takePlace } from "./outliving";
 import type { TaskMode, Tasks } from "./tasks";
 import { accept, acknowledgementOf, type Terms, type ToolRequest, Watched } from "./watched-call";
 import * as wire from "./wire";
@@ -85,22 +84,22 @@ class TaskCall extends Watched {
   async #becomeTask(): Promise<boolean> {
     const { hub, detachedCalls } = this.terms;
     // Before anything waits, so that two calls do not take the last place.
-    const release = takePlace(hub, this.asked.countedAs, detachedCalls);
-    if (release === undefined) return false;
+    const room = hub.room(this.asked.countedAs, { calls: detachedCalls });
+    if (room === undefined) return false;
     try {
       this.#task = await this.#record();
     } catch (error) {
       if ((error as { retryable?: unknown }).retryable !== true) wire.warn("a call could not become a task", error);
     }
     if (!this.#task) {
-      release();
+      room.release();
       return false;
     }
     const expired = setTimeout(() => void this.#expire(), this.terms.detachedMs);
     expired.unref();
     void this.#tool.then(() => {
       clearTimeout(expired);
-      release();
+      room.release();
     });
     return true;
   }

@@ -5,7 +5,6 @@ import type { Hub } from "../hub";
 import { type Context, type Notification, RECORDED_TOKEN, type Request, requestOf, type Round } from "./context";
 import { asCurrent } from "./current";
 import type { Handler, Message, Params } from "./intercept";
-import { takePlace } from "./outliving";
 import type { SessionPlace } from "./place";
 import { type PrincipalOf, principalOf } from "./principal";
 import type { OwnConfig, Routing } from "./routing";
@@ -293,12 +292,9 @@ export class Watched {
     await Promise.resolve();
     if (this.over) return; // also after the answer, on the modern era
     if (this.connectionClosed()) {
-      const { hub, detachedCalls, detachedMs: timeMs } = this.terms;
-      const { countedAs } = this.asked;
-      const release = takePlace(hub, countedAs, detachedCalls);
-      if (release !== undefined) this.call.ended({ background: true }).then(release, release);
+      const { detachedCalls: calls, detachedMs: timeMs } = this.terms;
       // Without room the hub ends the call, and we hear of that as of any end.
-      this.call.detach({ countedAs, calls: release === undefined ? 0 : detachedCalls, timeMs });
+      this.call.detach({ countedAs: this.asked.countedAs, calls, timeMs });
       return;
     }
     this.over = true;

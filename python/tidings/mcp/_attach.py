@@ -57,7 +57,7 @@ class Attachment:
     @property
     def detached(self) -> int:
         """How many tool calls now run on although their request is gone."""
-        return sum(self._nurseries.detached.values())
+        return self.hub.detached
 
     def end_listeners(self) -> None:
         """End every listener in order: it gets what it was promised, then the result of its request. Does not wait."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from .. import Call, ClosedError, ConfigError, Ended, EndedError, Hub, UnavailableError
+from .._native import Room
 from . import _current, _wire
 from ._opening import opening_of
 from ._peers import Peer
@@ -74,7 +74,6 @@ class WatchedCall:
         *,
         principal: str,
         counted_as: str,
-        detached: Counter[str],
         limits: Limits,
         routing: Routing,
         peer: Peer | None,
@@ -85,7 +84,7 @@ class WatchedCall:
         self._request = request
         self._principal = principal
         self._counted_as = counted_as
-        self._detached_calls = detached
+        self._room: Room | None = None
         self._limits = limits
         self._routing = routing
         self._peer = peer
@@ -128,11 +127,10 @@ class WatchedCall:
             self._tell_to_stop(Stop.CANCELLED)
         elif not self._asked and self._request.modern:
             self._tell_to_stop(Stop.DISCONNECTED)  # 2026-07-28: to leave is to cancel, for who did not opt out
-        elif self._detached_calls[self._counted_as] >= self._limits.detached_calls:
-            self._tell_to_stop(Stop.NO_ROOM)
-        else:
-            self._detached_calls[self._counted_as] += 1
+        elif self._take_room():
             self._detached.set()
+        else:
+            self._tell_to_stop(Stop.NO_ROOM)
 
     def shut_down(self) -> None:
         """The server goes down: end the call as failed, reason `shutdown`."""
@@ -162,16 +160,20 @@ class WatchedCall:
         finally:
             if not self._settled.is_set():
                 self._fail_with(make_error(_wire.INTERNAL_ERROR, "The server is shutting down"))
-            if self._detached.is_set():
-                self._release()
+            self._release()
 
     def _watchers(self) -> tuple[Callable[[Call], Coroutine[Any, Any, None]], ...]:
         return self._watch_end, self._watch_stop, self._watch_detached
 
+    def _take_room(self) -> bool:
+        # In the core, which counts those of every adapter on the hub.
+        self._room = self._hub.room(self._counted_as, calls=self._limits.detached_calls)
+        return self._room is not None
+
     def _release(self) -> None:
-        self._detached_calls[self._counted_as] -= 1
-        if self._detached_calls[self._counted_as] <= 0:
-            del self._detached_calls[self._counted_as]
+        if self._room is not None:
+            self._room.release()
+            self._room = None
 
     async def _begin(self) -> Call | None:
         request = self._request

@@ -218,7 +218,6 @@ class _Watch:
             asked,
             principal=principal,
             counted_as=counted_as,
-            detached=self._nurseries.detached,
             limits=self._limits,
             routing=self._routing,
             peer=peer,

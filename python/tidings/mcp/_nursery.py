@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -79,8 +78,6 @@ class Nurseries:
         self._hub = hub
         self._trouble = trouble
         self._open: list[tuple[object, object, Nursery]] = []
-        self.detached: Counter[str] = Counter()
-        """How many calls run on without their request, by the name they are counted under."""
 
     def current(self, state: object) -> Nursery | None:
         """The nursery of the lifespan that yielded `state`; else another one of this event loop.

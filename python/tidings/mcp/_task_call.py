@@ -58,11 +58,7 @@ class TaskCall(WatchedCall):
 
     async def run(self) -> None:
         """The call from its beginning to its outcome. Never raises."""
-        try:
-            await super().run()
-        finally:
-            if self._became.is_set():
-                self._release()
+        await super().run()
 
     async def _begin(self) -> Call | None:
         if self._watched:
@@ -126,10 +122,9 @@ class TaskCall(WatchedCall):
         async with self._deciding:
             if self._became.is_set() or self._returned or self._stop is not None or self._settled.is_set():
                 return
-            if self._detached.is_set() or self._detached_calls[self._counted_as] >= self._limits.detached_calls:
+            if self._detached.is_set() or not self._take_room():
                 return  # nobody is there to be told, or there are too many: it goes on as the call it is
             # Taken before anything waits, so that two calls do not take the last place.
-            self._detached_calls[self._counted_as] += 1
             became = False
             try:
                 with anyio.move_on_after(ACCEPT_WITHIN, shield=True):

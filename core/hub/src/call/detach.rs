@@ -1,13 +1,16 @@
 //! Calls that go on although their request is gone.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidings_proto::trigger::{Outcome, Reason};
 
 use super::{Call, bare};
 use crate::error::Result;
+use crate::fork;
 use crate::notify::lock;
 
 /// How much may go on without its request (DESIGN section 5).
@@ -25,6 +28,69 @@ impl Default for DetachLimits {
     }
 }
 
+/// Counts calls that go on without their request, by the name of whose limit counts: one count for a hub in a process,
+/// whoever lets them go on.
+#[derive(Default)]
+pub(crate) struct Rooms(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    /// A forked child begins anew.
+    generation: u32,
+    of: HashMap<String, u32>,
+}
+
+impl Rooms {
+    /// One more under that name, where there are fewer than `calls`.
+    pub(crate) fn take(self: &Arc<Self>, counted_as: &str, calls: u32) -> Option<Room> {
+        let generation = fork::generation();
+        let mut counts = lock(&self.0);
+        if counts.generation != generation {
+            *counts = Counts { generation, of: HashMap::new() };
+        }
+        if counts.of.get(counted_as).copied().unwrap_or(0) >= calls {
+            return None;
+        }
+        *counts.of.entry(counted_as.to_owned()).or_insert(0) += 1;
+        Some(Room { rooms: Arc::clone(self), name: counted_as.to_owned(), generation })
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> u32 {
+        let counts = lock(&self.0);
+        if counts.generation == fork::generation() { counts.of.values().sum() } else { 0 }
+    }
+}
+
+/// Room for one call that goes on without its request; given back when it is dropped.
+pub struct Room {
+    rooms: Arc<Rooms>,
+    name: String,
+    generation: u32,
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // In a forked child the lock may be held by a thread that is not there.
+        if self.generation != fork::generation() {
+            return;
+        }
+        let mut counts = lock(&self.rooms.0);
+        if let Some(count) = counts.of.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                counts.of.remove(&self.name);
+            }
+        }
+    }
+}
+
 impl Call {
     /// The client's connection is lost, and the call goes on without it, within the limits; fires
     /// `io.tidings/disconnected` where asked. `counted_as` is whose limit counts: the principal, or where none lives longer
@@ -38,21 +104,11 @@ impl Call {
         if inner.detached.swap(true, Ordering::SeqCst) {
             return self.disconnected().map(|()| true); // counted already: the client came back and left again
         }
-        let mut detached = lock(&inner.core.detached);
-        let count = detached.entry(counted_as.to_owned()).or_insert(0);
-        if *count >= limits.calls {
-            if *count == 0 {
-                detached.remove(counted_as);
-            }
-            drop(detached);
+        let Some(room) = inner.core.rooms.take(counted_as, limits.calls) else {
             inner.start_end(&bare(Outcome::Cancelled, Some(Reason::DetachLimit)));
             return Ok(false);
-        }
-        *count += 1;
-        drop(detached);
-
-        let (core, call) = (Arc::clone(&inner.core), Arc::downgrade(inner));
-        let (mut ended, name) = (inner.subscribe(), counted_as.to_owned());
+        };
+        let (call, mut ended) = (Arc::downgrade(inner), inner.subscribe());
         // The call is not kept: one that nobody holds any more fails, and that is its end too.
         let spawned = inner.core.spawn(async move {
             let over = ended.wait_for(Option::is_some);
@@ -61,13 +117,7 @@ impl Call {
             {
                 call.start_end(&bare(Outcome::Cancelled, Some(Reason::DetachExpired)));
             }
-            let mut detached = lock(&core.detached);
-            if let Some(count) = detached.get_mut(&name) {
-                *count -= 1;
-                if *count == 0 {
-                    detached.remove(&name);
-                }
-            }
+            drop(room);
         });
         drop(spawned);
         self.disconnected()?;

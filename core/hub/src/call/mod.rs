@@ -6,7 +6,8 @@ mod inner;
 mod others;
 mod triggers;
 
-pub use detach::DetachLimits;
+pub(crate) use detach::Rooms;
+pub use detach::{DetachLimits, Room};
 pub(crate) use inner::CallInner;
 pub(crate) use others::{
     any, cancel_by_id, cancel_call, end_lost, end_timed_out, look, look_at, settle_all, shut_down,
