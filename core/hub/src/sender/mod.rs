@@ -4,6 +4,8 @@
 //! so that a second lookup cannot change the verdict (DNS rebinding): directly, or through the operator's proxy, which is
 //! asked for that address. No redirect is followed, no proxy of the environment is used, one deadline covers the whole exchange, and little of the response is read.
 
+#[cfg(test)]
+mod hub_tests;
 mod pool;
 #[cfg(test)]
 mod pool_tests;

@@ -294,7 +294,7 @@ fn each_request(endpoint: &str) -> [(&'static str, Attempt); 3] {
 }
 
 /// This machine, private networks and metadata services, in every way that a URL can write them.
-const DENIED_HOSTS: [&str; 32] = [
+pub(super) const DENIED_HOSTS: [&str; 32] = [
     "127.0.0.1",
     "127.1",
     "2130706433",
@@ -329,8 +329,31 @@ const DENIED_HOSTS: [&str; 32] = [
     "127.0.0.1:1@127.0.0.1",
 ];
 
+/// What a resolver can answer that must not be connected to: each class of the deny list, and what is embedded in others.
+pub(super) const DENIED_ANSWERS: [&str; 19] = [
+    "127.0.0.1",
+    "::1",
+    "::ffff:127.0.0.1",
+    "::127.0.0.1",
+    "64:ff9b::7f00:1",
+    "64:ff9b:1::7f00:1",
+    "2002:7f00:1::",
+    "2001::7f00:1",
+    "10.0.0.5",
+    "100.64.0.1",
+    "169.254.169.254",
+    "168.63.129.16",
+    "192.168.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "fe80::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "ff02::1",
+];
+
 /// Names that lead to them by what they are.
-const DENIED_NAMES: [&str; 6] =
+pub(super) const DENIED_NAMES: [&str; 6] =
     ["localhost", "LOCALHOST", "localhost.", "a.localhost", "metadata.google.internal", "l\u{24de}calhost"];
 
 /// Literal addresses in every encoding, and names that need no lookup: no packet leaves.
@@ -361,29 +384,8 @@ fn names_that_resolve_to_denied_addresses_are_never_connected_to() {
         let port = address.rsplit(':').next().unwrap().to_owned();
         let policy = Policy { allow_http: true, allow_ports: vec![port.parse().unwrap()], ..Policy::default() };
         let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
-        let denied = [
-            "127.0.0.1",
-            "::1",
-            "::ffff:127.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::7f00:1",
-            "64:ff9b:1::7f00:1",
-            "2002:7f00:1::",
-            "2001::7f00:1",
-            "10.0.0.5",
-            "100.64.0.1",
-            "169.254.169.254",
-            "168.63.129.16",
-            "192.168.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "fe80::1",
-            "fc00::1",
-            "fd00:ec2::254",
-            "ff02::1",
-        ];
         let (v4, v6) = (PUBLIC, ip("2606:2800:21f:cb07:6820:80da:af6b:8b2c"));
-        for bad in denied.map(ip) {
+        for bad in DENIED_ANSWERS.map(ip) {
             for answers in [vec![bad], vec![v4, bad], vec![bad, v4], vec![v6, bad], vec![v4, v6, bad]] {
                 for (kind, attempt) in each_request(&format!("http://rebind.example:{port}/")) {
                     let (sender, lookups) = resolving(HANG, policy.clone(), vec![Ok(answers.clone())]);
