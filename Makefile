@@ -48,6 +48,9 @@ test-c:  ## the C ABI's tests: the header, every export, the examples under sani
 test-go:  ## the Go packages' tests, on the C library
 	@$(RUN_TESTS) go-tests
 
+test-kotlin:  ## the Kotlin binding (experimental), through Maven; not in `make test` (5 minutes at first)
+	@tools/kotlin-smoke
+
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance
 

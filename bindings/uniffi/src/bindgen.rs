@@ -1,0 +1,5 @@
+//! Writes bindings from the built library.
+
+fn main() {
+    uniffi::uniffi_bindgen_main();
+}
