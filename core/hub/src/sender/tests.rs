@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidings_proto::address::{Network, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
 
@@ -493,8 +493,19 @@ fn vouched_names() {
 #[test]
 fn few_addresses_of_a_name_are_tried() {
     run(async {
-        // All on one port that nobody listens on but the last address' owner.
-        let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 99), 0)).await.unwrap();
+        // All on one port that nobody listens on but the last address' owner; the others are held, so that nobody else can.
+        let (listener, _held) = loop {
+            let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 99), 0)).await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let held = (1..=98).map(|n| {
+                let socket = TcpSocket::new_v4()?;
+                socket.bind((Ipv4Addr::new(127, 0, 0, n), port).into())?;
+                Ok(socket)
+            });
+            if let Ok(held) = held.collect::<std::io::Result<Vec<_>>>() {
+                break (listener, held);
+            }
+        };
         let port = listener.local_addr().unwrap().port();
         let answers: Vec<IpAddr> = (1..=99).map(|n| IpAddr::V4(Ipv4Addr::new(127, 0, 0, n))).collect();
         let policy = Policy { allow_http: true, allow_hosts: vec!["vouched.internal".to_owned()], ..Policy::default() };
