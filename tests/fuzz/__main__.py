@@ -88,8 +88,13 @@ def fuzz(program: Path, target: str, seconds: int) -> bool:
         old.unlink()
     environment = {**os.environ, **scratch()}
     command = [str(program), f"-artifact_prefix={found}/", f"-dict={HERE / 'words.dict'}", "-print_final_stats=1"]
-    # Only ends what hangs: a target counts its steps.
-    command += ["-timeout=120", "-rss_limit_mb=4096", f"-max_len={LONGEST.get(target, 4_096)}"]
+    # Only ends what hangs: a target counts its steps, and on a machine with other things to do any of them may be slow.
+    command += [
+        "-timeout=120",
+        "-report_slow_units=120",
+        "-rss_limit_mb=4096",
+        f"-max_len={LONGEST.get(target, 4_096)}",
+    ]
     print(f"\n==> fuzz: {target}, {seconds} s", flush=True)
     done = subprocess.run(
         [*command, f"-max_total_time={seconds}", str(grown), str(seeds)], cwd=ROOT, env=environment, check=False
