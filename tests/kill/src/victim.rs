@@ -7,8 +7,8 @@
 //! victim DATABASE ENDPOINT recover      only opens the hub
 //! ```
 //!
-//! Lines on stdout: `accepted CALL`, `ended CALL OUTCOME`, and `open N` for each line read from stdin (deliveries that
-//! are not finished).
+//! Lines on stdout: `accepted CALL`, `ended CALL OUTCOME`, and for each line read from stdin `open`, with the states
+//! of deliveries that are not finished, such as `leased=1`.
 #![allow(clippy::print_stdout, reason = "stdout is how it talks to the test")]
 
 use std::io::{BufRead, Write};
@@ -139,13 +139,16 @@ fn answer(hub: &Hub, and_dead: bool) -> Result<(), Failure> {
     say("ready");
     for line in std::io::stdin().lock().lines() {
         line?;
-        let mut open = 0;
+        let mut open = String::from("open");
         for state in DeliveryState::ALL {
             if !state.is_final() || (and_dead && state == DeliveryState::Dead) {
-                open += hub.deliveries(None, None, Some(state), u32::MAX)?.len();
+                let count = hub.deliveries(None, None, Some(state), u32::MAX)?.len();
+                if count > 0 {
+                    open.push_str(&format!(" {}={count}", state.as_str()));
+                }
             }
         }
-        say(&format!("open {open}"));
+        say(&open);
     }
     Ok(())
 }
