@@ -110,6 +110,11 @@ static tidings_result set_text(const tidings_begin *begin, int32_t field, const 
   return value.data == NULL ? TIDINGS_OK : tidings_begin_set_text(begin, field, TEXT(value));
 }
 
+static tidings_result set_number(const tidings_begin *begin, int32_t field, const json *in, const char *name) {
+  if (json_member(in, name) == NULL) return TIDINGS_OK;
+  return tidings_begin_set_number(begin, field, number_of(in, name, 0));
+}
+
 static tidings_result set_each(const tidings_begin *begin, int32_t field, const json *list) {
   for (const json *one = list == NULL ? NULL : list->first; one != NULL; one = one->next) {
     TRY(tidings_begin_set_text(begin, field, one->text, one->len));
@@ -121,7 +126,8 @@ static tidings_result describe(const tidings_begin *begin, const json *in) {
   buffer room = {NULL, 0, 0};
   const json *types = json_member(in, "routeTypes");
   const text config = bytes_of(in, "config", &room);
-  tidings_result result = tidings_begin_set_text(begin, TIDINGS_BEGIN_CONFIG, TEXT(config));
+  tidings_result result = TIDINGS_OK;
+  if (config.data != NULL) result = tidings_begin_set_text(begin, TIDINGS_BEGIN_CONFIG, TEXT(config));
   free(room.data);
   TRY(result);
   if (types == NULL) TRY(tidings_begin_set_text(begin, TIDINGS_BEGIN_ROUTE_TYPE, "webhook", 7));
@@ -131,8 +137,9 @@ static tidings_result describe(const tidings_begin *begin, const json *in) {
   TRY(set_text(begin, TIDINGS_BEGIN_PEER, in, "peer", "calling"));
   TRY(set_text(begin, TIDINGS_BEGIN_REQUEST_ID, in, "requestId", "1"));
   TRY(set_text(begin, TIDINGS_BEGIN_TOOL, in, "tool", "tool"));
-  if (json_member(in, "timeoutMs") == NULL) return TIDINGS_OK;
-  return tidings_begin_set_number(begin, TIDINGS_BEGIN_TIMEOUT_MS, number_of(in, "timeoutMs", 0));
+  TRY(set_number(begin, TIDINGS_BEGIN_TIMEOUT_MS, in, "timeoutMs"));
+  TRY(set_number(begin, TIDINGS_BEGIN_TASK_TTL_MS, in, "taskTtlMs"));
+  return tidings_begin_set_number(begin, TIDINGS_BEGIN_TASK_BOUND, 1);
 }
 
 tidings_result begin_call(const stage *self, const json *in, tidings_call **call) {

@@ -9,11 +9,11 @@
 #include "stage.h"
 
 static const char HELLO[] =
-    "\"surface\":\"c\",\"features\":[\"webhook\",\"config\",\"errors\",\"streams\",\"calls\",\"processes\",\"crash\","
-    "\"outlets\",\"fanout\"]";
+    "\"surface\":\"c\",\"features\":[\"webhook\",\"config\",\"errors\",\"streams\",\"calls\",\"tasks\",\"processes\","
+    "\"crash\",\"outlets\",\"fanout\"]";
 
 static step find_step(const char *op) {
-  static const operation *const ALL[] = {RULES, STREAMS, CALLS, FAN_OUT};
+  static const operation *const ALL[] = {RULES, STREAMS, CALLS, TASKS, FAN_OUT};
   for (size_t file = 0; file < sizeof ALL / sizeof *ALL; file++) {
     for (const operation *one = ALL[file]; one->op != NULL; one++) {
       if (strcmp(one->op, op) == 0) return one->run;

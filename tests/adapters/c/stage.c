@@ -68,11 +68,15 @@ thing *find_number(const stage *self, thing_kind kind, uint32_t outbox, uint64_t
   return found;
 }
 
-static void let_go(thing *gone) {
+static void let_go(const stage *self, thing *gone) {
   switch (gone->kind) {
     case WRITER: (void)tidings_writer_free(gone->of.writer); break;
     case TAIL: (void)tidings_tail_free(gone->of.tail); break;
     case CALL: (void)tidings_call_free(gone->of.call); break;
+    case ASK:
+      if (gone->token != 0) (void)tidings_port_cancel(self->port, gone->token);
+      (void)tidings_answer_free(gone->of.answer);
+      break;
     case OUTLET: (void)tidings_outlet_free(gone->of.outlet); break;
     case OUTBOX: (void)tidings_outbox_free(gone->of.outbox); break;
     case PEER: (void)tidings_peer_free(gone->of.peer); break;
@@ -87,18 +91,29 @@ void clear(stage *self) {
   while (self->things != NULL) {
     thing *gone = self->things;
     self->things = gone->next;
-    let_go(gone);
+    let_go(self, gone);
   }
+}
+
+tidings_result turn(const stage *self, uint64_t wait_ms, uint64_t *finished) {
+  size_t count = 0;
+  int32_t ready = 0;
+  *finished = 0;
+  TRY(tidings_port_wait(self->port, wait_ms, &ready));
+  TRY(tidings_port_drain(self->port, finished, 1, &count));
+  for (thing *asking = self->things; count == 1 && asking != NULL; asking = asking->next) {
+    if (asking->kind != ASK || asking->token != *finished) continue;
+    asking->came_to = tidings_port_take(self->port, asking->token, &asking->of.answer);
+    asking->token = 0;
+  }
+  return TIDINGS_OK;
 }
 
 tidings_result settle(const stage *self, uint64_t token, tidings_answer **answer) {
   while (*answer == NULL) {
     uint64_t finished = 0;
-    size_t count = 0;
-    int32_t ready = 0;
-    TRY(tidings_port_wait(self->port, 1000, &ready));
-    TRY(tidings_port_drain(self->port, &finished, 1, &count));
-    if (count == 1 && finished == token) return tidings_port_take(self->port, token, answer);
+    TRY(turn(self, 1000, &finished));
+    if (finished == token) return tidings_port_take(self->port, token, answer);
   }
   return TIDINGS_OK;
 }

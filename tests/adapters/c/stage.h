@@ -9,7 +9,7 @@
 /* A result of the adapter's own: a question that it cannot ask of the library. */
 #define NOT_ASKED (-1)
 
-typedef enum { WRITER, TAIL, CALL, OUTLET, OUTBOX, PEER, LISTENER } thing_kind;
+typedef enum { WRITER, TAIL, CALL, ASK, OUTLET, OUTBOX, PEER, LISTENER } thing_kind;
 
 /* Something that a scenario has given a name. */
 typedef struct thing {
@@ -19,11 +19,14 @@ typedef struct thing {
     tidings_writer *writer;
     tidings_tail *tail;
     tidings_call *call;
+    tidings_answer *answer; /* of an ask: NULL until it is done, and where it failed */
     tidings_outlet *outlet;
     tidings_outbox *outbox;
     tidings_peer *peer;
     tidings_listener *listener;
   } of;
+  uint64_t token;         /* of an ask: what it waits for at the stage's port, 0 if for nothing any more */
+  tidings_result came_to; /* and what it came to then */
   uint32_t outbox;        /* of a peer and a listener: their outbox's number */
   uint64_t number;        /* and their own there */
   tidings_batch *batch;   /* of a tail: what it has read and the scenario has not taken */
@@ -49,6 +52,7 @@ typedef struct {
 extern const operation RULES[];
 extern const operation STREAMS[];
 extern const operation CALLS[];
+extern const operation TASKS[];
 extern const operation FAN_OUT[];
 
 #define TRY(call)                              \
@@ -78,6 +82,9 @@ thing *add(stage *self, thing_kind kind, const json *in);
 thing *find(const stage *self, thing_kind kind, const json *in, const char *member);
 thing *find_number(const stage *self, thing_kind kind, uint32_t outbox, uint64_t number);
 
+/* A turn of the event loop, which waits so long at most: what was woken at the stage's port goes on. Sets the token of what
+ * is done, or 0; an ask that is done has its answer. */
+tidings_result turn(const stage *self, uint64_t wait_ms, uint64_t *finished);
 /* Waits in the way of an event loop for what was begun at the stage's port; takes its answer, where that has not come. */
 tidings_result settle(const stage *self, uint64_t token, tidings_answer **answer);
 /* The same, for an answer that says nothing more. */
