@@ -80,6 +80,7 @@ fn options() -> Result<Options> {
     let mut options = Options::default();
     options.address = Policy { allow_networks: vec![network], allow_http: true, ..Policy::default() };
     (options.concurrency, options.endpoint_concurrency) = (IN_FLIGHT, IN_FLIGHT);
+    options.outcome_wait = HANG; // a machine that stalls for seconds is measured all the same
     // The peers have no limits either.
     (options.endpoint_rate, options.host_rate, options.max_pending) = (None, None, u32::MAX);
     Ok(options)
