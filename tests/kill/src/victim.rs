@@ -74,28 +74,48 @@ fn main() -> Result<(), Failure> {
         }
         ("storm", [first, count, endpoints]) => {
             let (first, count, endpoints): (i64, i64, i64) = (first.parse()?, count.parse()?, endpoints.parse()?);
-            for number in first..first + count {
-                // Of each endpoint three keys, and its own principal.
-                let (to, key) = (number % endpoints, number / endpoints % 3);
-                let url = format!("{endpoint}/{to}");
-                let routes = match number % 20 {
-                    3 => route("short", &format!("{url}?short"), ""),
-                    7 => route("dead", &format!("{url}?dead"), ""),
-                    13 => [route("first", &format!("{url}?dead"), ""), route("second", &format!("{url}?second"), "")]
-                        .join(","),
-                    _ => route("main", &url, &format!(r#""fifoKey":"{key}","#)),
-                };
-                // One that has no time may end before it is tried.
-                let task = (number % 20 == 3).then_some(TaskTerms { ttl_ms: 1, bound: true });
-                let call = begin_as(&hub, &format!(r#"{{"routes":[{routes}]}}"#), number, &format!("p{to}"), task)?;
-                wait(call.complete(format!(r#"{{"n":{number}}}"#).as_bytes()))?;
-                say(&format!("ended {number}"));
+            let numbers: Vec<i64> = (first..first + count).collect();
+            // As many at once as there are endpoints, so that the calls of one endpoint end in order.
+            for together in numbers.chunks(usize::try_from(endpoints)?.min(AT_ONCE)) {
+                std::thread::scope(|scope| {
+                    let one = |number| {
+                        scope.spawn({
+                            let hub = &hub;
+                            move || {
+                                one_of_the_storm(hub, endpoint, endpoints, number).map_err(|error| error.to_string())
+                            }
+                        })
+                    };
+                    let all: Vec<_> = together.iter().copied().map(one).collect();
+                    all.into_iter().try_for_each(|one| one.join().map_err(|_| "a call panicked".to_owned())?)
+                })?;
             }
         }
         ("recover" | "storm-over", []) => {}
         _ => return Err("see the source".into()),
     }
     answer(&hub, mode != "storm-over")
+}
+
+/// Calls of a storm that are under way together.
+const AT_ONCE: usize = 32;
+
+fn one_of_the_storm(hub: &Hub, endpoint: &str, endpoints: i64, number: i64) -> Result<(), Failure> {
+    // Of each endpoint three keys, and its own principal.
+    let (to, key) = (number % endpoints, number / endpoints % 3);
+    let url = format!("{endpoint}/{to}");
+    let routes = match number % 20 {
+        3 => route("short", &format!("{url}?short"), ""),
+        7 => route("dead", &format!("{url}?dead"), ""),
+        13 => [route("first", &format!("{url}?dead"), ""), route("second", &format!("{url}?second"), "")].join(","),
+        _ => route("main", &url, &format!(r#""fifoKey":"{key}","#)),
+    };
+    // One that has no time may end before it is tried.
+    let task = (number % 20 == 3).then_some(TaskTerms { ttl_ms: 1, bound: true });
+    let call = begin_as(hub, &format!(r#"{{"routes":[{routes}]}}"#), number, &format!("p{to}"), task)?;
+    wait(call.complete(format!(r#"{{"n":{number}}}"#).as_bytes()))?;
+    say(&format!("ended {number}"));
+    Ok(())
 }
 
 /// Every outcome.

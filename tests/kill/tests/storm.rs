@@ -23,6 +23,9 @@ const HANG: Duration = Duration::from_secs(1_800);
 /// Between two questions about what is still open: each is a look at every delivery there is.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Calls of a victim that are under way together, at most.
+const AT_ONCE: i64 = 32;
+
 /// One POST, and whether it was taken.
 #[derive(Clone, Debug)]
 struct Post {
@@ -163,7 +166,9 @@ fn endpoints_that_fail_at_random_and_three_kills() {
     first.sort_unstable();
     second.sort_unstable();
     assert_eq!(first, second, "each that was handed over, once and with its id");
-    assert!(fired.len() as i64 >= deliveries - third / 4 - 3, "{} of {deliveries}", fired.len());
+    // What was just beginning at a kill never was.
+    let cut = 3 * (endpoints.min(AT_ONCE) + 1);
+    assert!(fired.len() as i64 >= deliveries - third / 4 - cut, "{} of {deliveries}", fired.len());
 
     let posts = posts.lock().expect("posts").clone();
     let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
