@@ -1,8 +1,8 @@
 //! Sums over what neither SQLite nor a seal has one of.
 //!
 //! The log has sums of SQLite's, the database file has none: a bit that a disk flips there would be handed out as what was
-//! written. So rows that hold somebody's bytes as they are carry a CRC-32 of them and of the place they belong to, which costs
-//! an append less than can be measured. It tells of a medium's faults; whoever may write to the file can also write sums.
+//! written. So rows that hold somebody's bytes as they are carry a CRC-32 of them and of the place they belong to: some
+//! 50 ns for a chunk of 250 bytes, 4 µs for one of 64 KiB. It tells of a medium's faults; whoever may write to the file can also write sums.
 //!
 //! Rows of a library that did not write sums (before schema version 13) have none, and are taken as they are.
 
