@@ -1,7 +1,7 @@
 //! The entry point.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_proto::delivery::Category;
@@ -16,6 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::core::{Core, Guard};
 use crate::error::{Error, ErrorCode, Result};
 use crate::fanout::{self, Fanout, Outbox, Publish, SinkId};
+use crate::fork::Shared;
 use crate::notify::lock;
 use crate::options::Options;
 use crate::outlet::{Outlet, OutletOptions};
@@ -47,7 +48,7 @@ struct HubInner {
     options: Options,
     clock: Arc<dyn Clock>,
     rooms: Arc<Rooms>,
-    state: Mutex<State>,
+    state: Shared<State>,
 }
 
 enum State {
@@ -113,7 +114,7 @@ impl Hub {
     pub fn with_clock(url: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         let place = parse_url(url)?;
         options.validate()?;
-        let inner = HubInner { place, options, clock, rooms: Arc::default(), state: Mutex::new(State::New) };
+        let inner = HubInner { place, options, clock, rooms: Arc::default(), state: Shared::new(State::New) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -123,7 +124,7 @@ impl Hub {
         options.validate()?;
         let rooms = Arc::default();
         let core = Core::start(store, options.clone(), Arc::clone(&clock), Arc::clone(&rooms))?;
-        let state = Mutex::new(State::Open(Guard(core)));
+        let state = Shared::new(State::Open(Guard(core)));
         Ok(Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, rooms, state }) })
     }
 
@@ -131,7 +132,7 @@ impl Hub {
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn of(core: Arc<Core>, options: Options, clock: Arc<dyn Clock>) -> Self {
         let rooms = Arc::clone(&core.rooms);
-        let state = Mutex::new(State::Open(Guard(core)));
+        let state = Shared::new(State::Open(Guard(core)));
         Self { inner: Arc::new(HubInner { place: Place::Given, options, clock, rooms, state }) }
     }
 
@@ -141,7 +142,7 @@ impl Hub {
     }
 
     pub(crate) fn core(&self) -> Result<Arc<Core>> {
-        let mut state = lock(&self.inner.state);
+        let mut state = self.inner.state.lock();
         match &*state {
             State::Open(guard) if guard.0.is_ours() => return Ok(Arc::clone(&guard.0)),
             State::Closed => return Err(Error::closed("hub")),
@@ -221,9 +222,11 @@ impl Hub {
     ///
     /// While the store fails this answers `unavailable` within about a second, and the events stay buffered.
     pub async fn flush(&self, durability: Durability) -> Result<()> {
-        let core = match &*lock(&self.inner.state) {
+        let core = match &*self.inner.state.lock() {
             State::New => return Ok(()),
             State::Closed => return Err(Error::closed("hub")),
+            // What a forked child inherited is the parent's to flush, or whoever's store was given.
+            State::Open(guard) if !guard.0.is_ours() && self.inner.place != Place::Given => return Ok(()),
             State::Open(guard) => Arc::clone(&guard.0),
         };
         core.alive()?;
@@ -331,7 +334,7 @@ impl Hub {
     /// What the hub has done and holds. All zero before its first use.
     pub fn stats(&self) -> Stats {
         use std::sync::atomic::Ordering::Relaxed;
-        let state = lock(&self.inner.state);
+        let state = self.inner.state.lock();
         let State::Open(guard) = &*state else { return Stats::default() };
         if !guard.0.is_ours() {
             return Stats::default();
@@ -369,7 +372,7 @@ impl Hub {
 
     /// What is open in this process, without opening it.
     pub(crate) fn opened(&self) -> Option<Arc<Core>> {
-        match &*lock(&self.inner.state) {
+        match &*self.inner.state.lock() {
             State::Open(guard) if guard.0.is_ours() => Some(Arc::clone(&guard.0)),
             State::Open(_) | State::New | State::Closed => None,
         }
@@ -383,7 +386,7 @@ impl Hub {
     ///
     /// Called by a waker on a thread of the hub's own, it only starts the closing, and answers `false`.
     pub fn close(&self, deadline: Duration) -> bool {
-        let state = std::mem::replace(&mut *lock(&self.inner.state), State::Closed);
+        let state = std::mem::replace(&mut *self.inner.state.lock(), State::Closed);
         match state {
             State::Open(guard) if guard.0.is_ours() => {
                 guard.0.close_door();

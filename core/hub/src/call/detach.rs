@@ -2,16 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidings_proto::trigger::{Outcome, Reason};
 
 use super::{Call, bare};
 use crate::error::Result;
-use crate::fork;
-use crate::notify::lock;
+use crate::fork::{self, Shared};
 
 /// How much may go on without its request (DESIGN section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ impl Default for DetachLimits {
 /// Counts calls that go on without their request, by the name of whose limit counts: one count for a hub in a process,
 /// whoever lets them go on.
 #[derive(Default)]
-pub(crate) struct Rooms(Mutex<Counts>);
+pub(crate) struct Rooms(Shared<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -44,7 +43,7 @@ impl Rooms {
     /// One more under that name, where there are fewer than `calls`.
     pub(crate) fn take(self: &Arc<Self>, counted_as: &str, calls: u32) -> Option<Room> {
         let generation = fork::generation();
-        let mut counts = lock(&self.0);
+        let mut counts = self.0.lock();
         if counts.generation != generation {
             *counts = Counts { generation, of: HashMap::new() };
         }
@@ -57,7 +56,7 @@ impl Rooms {
 
     /// All of them.
     pub(crate) fn all(&self) -> u32 {
-        let counts = lock(&self.0);
+        let counts = self.0.lock();
         if counts.generation == fork::generation() { counts.of.values().sum() } else { 0 }
     }
 }
@@ -77,11 +76,11 @@ impl fmt::Debug for Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // In a forked child the lock may be held by a thread that is not there.
+        // A forked child counts its own.
         if self.generation != fork::generation() {
             return;
         }
-        let mut counts = lock(&self.rooms.0);
+        let mut counts = self.rooms.0.lock();
         if let Some(count) = counts.of.get_mut(&self.name) {
             *count -= 1;
             if *count == 0 {

@@ -1,20 +1,23 @@
-//! The library's warnings and errors, kept until the host fetches them: no thread of ours calls a host's logger.
+//! The library's warnings and errors: kept until the host fetches them (`queue`), or told at once (`teller`).
 
-use std::collections::VecDeque;
+use std::any::Any;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::fork::{generation, lock_global};
-use crate::port::{Shared, WeakPort};
+use crate::error::{Error, ErrorCode, Result};
 
-/// At most this many wait; then the oldest go.
-const KEEP: usize = 256;
+mod queue;
+mod teller;
+
+pub(crate) use queue::watch;
+pub use queue::{log_waits, take_log};
+pub use teller::{LogTeller, tell_log};
+
 /// A message is cut after this many bytes.
 const LINE: usize = 2_048;
 
@@ -38,61 +41,29 @@ pub struct LogRecord {
     pub message: String,
 }
 
-#[derive(Debug)]
-struct Queue {
-    records: VecDeque<LogRecord>,
-    dropped: u64,
-}
-
-static QUEUE: Mutex<Queue> = Mutex::new(Queue { records: VecDeque::new(), dropped: 0 });
-static WAITING: AtomicBool = AtomicBool::new(false);
-/// Ports to wake, with the generation (fork) they belong to.
-static PORTS: Mutex<Vec<(u32, WeakPort)>> = Mutex::new(Vec::new());
+/// The host fetches what is logged.
+static FETCHED: AtomicBool = AtomicBool::new(false);
 
 /// Starts to keep warnings and errors. Only for a library that carries its own copy of the Rust runtime, as a Python or
 /// Node extension does; a Rust program has its own subscriber. Later calls do nothing.
 pub fn install_log() {
-    let _ = tracing::subscriber::set_global_default(Collector);
+    FETCHED.store(true, Ordering::Relaxed);
+    let _ = install();
 }
 
-/// Whether [`take_log`] has something. Costs next to nothing.
-#[inline]
-pub fn log_waits() -> bool {
-    WAITING.load(Ordering::Relaxed)
-}
-
-/// Takes what is kept, oldest first, and how many records had to go.
-pub fn take_log() -> (Vec<LogRecord>, u64) {
-    let Some(mut queue) = lock_global(&QUEUE) else { return (Vec::new(), 0) };
-    WAITING.store(false, Ordering::Relaxed);
-    (queue.records.drain(..).collect(), std::mem::take(&mut queue.dropped))
-}
-
-/// A port that is to be woken when there is something to take.
-pub(crate) fn watch(port: &Arc<Shared>) {
-    if let Some(mut ports) = lock_global(&PORTS) {
-        ports.retain(|(made, port)| *made == generation() && port.strong_count() > 0);
-        ports.push((generation(), Arc::downgrade(port)));
+/// Has everything that is logged come here.
+fn install() -> Result<()> {
+    if tracing::subscriber::set_global_default(Collector).is_ok()
+        || tracing::dispatcher::get_default(|found| found.is::<Collector>())
+    {
+        return Ok(());
     }
+    Err(Error::new(ErrorCode::Unsupported, "log: this program has a tracing subscriber of its own"))
 }
 
-fn keep(record: LogRecord) {
-    let Some(mut queue) = lock_global(&QUEUE) else { return };
-    if queue.records.len() >= KEEP {
-        queue.records.pop_front();
-        queue.dropped += 1;
-    }
-    queue.records.push_back(record);
-    let first = !WAITING.swap(true, Ordering::Relaxed);
-    drop(queue);
-    if first && let Some(ports) = lock_global(&PORTS) {
-        let ours: Vec<_> =
-            ports.iter().filter(|(made, _)| *made == generation()).filter_map(|(_, port)| port.upgrade()).collect();
-        drop(ports);
-        for port in ours {
-            port.look_at_log();
-        }
-    }
+/// Keeps everybody out of the log, over a fork.
+pub(crate) fn hold() -> Box<dyn Any> {
+    Box::new((queue::hold(), teller::hold()))
 }
 
 /// The name of a host's logger for a module: `tidings_store_sqlite::writer` is `tidings.store_sqlite.writer`.
@@ -124,7 +95,11 @@ impl Subscriber for Collector {
         event.record(&mut line);
         let level = if event.metadata().level() == &Level::ERROR { LogLevel::Error } else { LogLevel::Warning };
         let target = logger(event.metadata().target());
-        keep(LogRecord { level, target, message: line.finish() });
+        let record = LogRecord { level, target, message: line.finish() };
+        teller::tell(&record);
+        if FETCHED.load(Ordering::Relaxed) {
+            queue::keep(record);
+        }
     }
 
     fn enter(&self, _: &span::Id) {}
@@ -164,7 +139,11 @@ impl Visit for Line {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::queue::KEEP;
     use super::*;
+    use crate::fork::lock;
 
     #[test]
     fn loggers_are_children_of_one() {
@@ -172,9 +151,21 @@ mod tests {
         assert_eq!(logger("tidings_store_sqlite::writer"), "tidings.store_sqlite.writer");
     }
 
-    /// One test, for the queue is global.
+    /// One test, for what is global.
     #[test]
-    fn warnings_are_kept_until_they_are_taken() {
+    fn warnings_are_told_or_kept_until_they_are_taken() {
+        // In this process nobody else logs: it has this subscriber from here on.
+        let (first, second) = (Told::default(), Told::default());
+        let (told, _again) = (first.teller(), second.teller());
+        tracing::warn!(target: "tidings_store::x", count = 3, "something");
+        drop(told);
+        tracing::error!(target: "tidings", "more");
+        tracing::info!(target: "tidings", "not this");
+        assert_eq!(first.lines(), ["Warning tidings.store.x something count=3"]);
+        assert_eq!(second.lines(), ["Warning tidings.store.x something count=3", "Error tidings more"]);
+        assert!(!log_waits(), "nobody fetches");
+
+        install_log();
         tracing::subscriber::with_default(Collector, || {
             tracing::info!("not this");
             tracing::warn!(target: "tidings::hub", count = 3, "something");
@@ -202,5 +193,22 @@ mod tests {
             let message = take_log().0.remove(0).message;
             assert_eq!(message.len(), LINE + '…'.len_utf8());
         });
+    }
+    #[derive(Clone, Default)]
+    struct Told(Arc<Mutex<Vec<String>>>);
+
+    impl Told {
+        fn teller(&self) -> LogTeller {
+            let Self(lines) = self.clone();
+            tell_log(move |record| {
+                lock(&lines).push(format!("{:?} {} {}", record.level, record.target, record.message));
+                tracing::error!(target: "tidings", "not told: this thread is telling");
+            })
+            .unwrap()
+        }
+
+        fn lines(&self) -> Vec<String> {
+            lock(&self.0).clone()
+        }
     }
 }
