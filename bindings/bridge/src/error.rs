@@ -71,7 +71,8 @@ impl Error {
         Self::new(ErrorCode::InvalidArgument, format!("{name}: {rule}"))
     }
 
-    pub(crate) fn forked() -> Self {
+    /// The object belongs to the process that was forked.
+    pub fn forked() -> Self {
         Self::new(ErrorCode::Forked, "this object belongs to the parent process; make a new one after the fork")
     }
 

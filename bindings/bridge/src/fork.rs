@@ -1,23 +1,49 @@
 //! What a forked child does with objects of its parent: nothing.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::mem;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::error::Error;
+use crate::{hub, log};
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-pub use tidings::{after_fork_in_parent, before_fork};
+thread_local! {
+    /// What is global to the library, from [`before_fork`] to the call after the fork: this is the one thread that there is in
+    /// the child.
+    static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Prepares a fork: call it before, on the thread that forks. It keeps other threads out of what a child goes on with until
+/// [`after_fork_in_parent`] or [`after_fork`]. A second one in the same thread changes nothing.
+pub fn before_fork() {
+    tidings::before_fork();
+    HELD.with_borrow_mut(|held| {
+        if held.is_empty() {
+            *held = vec![hub::hold(), log::hold()];
+        }
+    });
+}
+
+/// The fork is done, and this is the parent: everything goes on.
+pub fn after_fork_in_parent() {
+    HELD.take();
+    tidings::after_fork_in_parent();
+}
 
 /// Tells the library that this process was just forked; call it in the child before anything else.
 pub fn after_fork() {
+    HELD.take();
     GENERATION.fetch_add(1, Ordering::Relaxed);
     tidings::after_fork();
 }
 
-pub(crate) fn generation() -> u32 {
+/// The number of forks between the first process and this one, as far as the library was told.
+pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 

@@ -1,5 +1,6 @@
 //! The hub, as a host holds it.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::answer::Answer;
 use crate::call::{Begin, Call, Room};
 use crate::error::{Error, Result};
 use crate::fanout::{Fanout, Outbox};
-use crate::fork::{Own, lock_global};
+use crate::fork::{Own, lock, lock_global};
 use crate::outlet::{Offer, Outlet};
 use crate::pending::{Cancel, Started, start, start_blocking};
 use crate::settings::Settings;
@@ -36,6 +37,11 @@ const EXIT_FLUSH: Duration = Duration::from_secs(2);
 
 /// Every hub of this process, to close what is open when it ends.
 static HUBS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+/// Keeps everybody off that list, over a fork.
+pub(crate) fn hold() -> Box<dyn Any> {
+    Box::new(lock(&HUBS))
+}
 
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -131,12 +131,12 @@ pub struct HostDelivery {
     pub attempt: u32,
     /// The JSON text that a webhook would carry.
     pub body: Vec<u8>,
-    answer: Mutex<Option<tidings::HostDelivery>>,
+    answer: Own<Mutex<Option<tidings::HostDelivery>>>,
 }
 
 impl fmt::Debug for HostDelivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        lock(&self.answer).fmt(f)
+        f.debug_struct("HostDelivery").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -157,7 +157,7 @@ impl From<tidings::HostDelivery> for HostDelivery {
             signal: delivery.signal.map(|signal| signal.to_string()),
             attempt: delivery.attempt,
             body: delivery.body.to_vec(),
-            answer: Mutex::new(Some(delivery)),
+            answer: Own::new(Mutex::new(Some(delivery))),
         }
     }
 }
@@ -168,10 +168,13 @@ impl HostDelivery {
         firing::message_frame(&self.body)
     }
 
-    /// The host has it. `false`: too late, or answered before.
+    /// The host has it. `false`: too late, or answered before, or this is a forked child: the parent has it.
     pub fn confirm(&self) -> bool {
-        let delivery = lock(&self.answer).take();
-        delivery.is_some_and(tidings::HostDelivery::confirm)
+        self.take().is_some_and(tidings::HostDelivery::confirm)
+    }
+
+    fn take(&self) -> Option<tidings::HostDelivery> {
+        self.answer.get().ok().and_then(|answer| lock(answer).take())
     }
 
     /// The host does not take it: `failed` (it may go better another time), `refused`, `unreachable` or `not_ready` (the
@@ -184,7 +187,6 @@ impl HostDelivery {
             "not_ready" => Refusal::NotReady,
             _ => return Err(Error::argument("why", "must be one of failed, refused, unreachable, not_ready")),
         };
-        let delivery = lock(&self.answer).take();
-        Ok(delivery.is_some_and(|delivery| delivery.refuse(why)))
+        Ok(self.take().is_some_and(|delivery| delivery.refuse(why)))
     }
 }
