@@ -32,8 +32,13 @@
  * tidings_port_take has its answer or its error. Without one (port NULL; token may be NULL too), they block the thread.
  * Functions that say "Blocks" read from the store, or commit, in the calling thread.
  *
- * Callbacks are called from any thread, must not block, and must not call Tidings. Each has its own user data, and a
- * finalizer that is called once, when the data is needed no longer.
+ * Callbacks are called from any thread, must not block, and must not call Tidings or fork. Each has its own user data, and a
+ * finalizer that is called once, when the data is needed no longer: the function that lets go of a callback waits for its
+ * calls under way in other threads, and then calls it. Where that function fails to take a callback, nothing is finalized.
+ * A logger may be freed from inside its own function, and its finalizer is then called after the last call.
+ *
+ * Forks. A process that forks and uses Tidings on both sides gives tidings_before_fork and its two companions to
+ * pthread_atfork; tidings_before_fork says what a child can use. All else is TIDINGS_FORKED there, and nothing hangs.
  *
  * Structures that are filled for the caller take their sizeof, so that programs built for an older version keep working.
  * Enumerations are integers of fixed width; a number that is none is TIDINGS_INVALID_ARGUMENT.
@@ -272,6 +277,12 @@
 // `http://[user:password@]host:port`: the HTTP proxy through which webhooks leave. Text.
 #define TIDINGS_OPTION_PROXY 28
 
+// Something was lost or is broken.
+#define TIDINGS_LOG_ERROR 1
+
+// Something that the operator should know.
+#define TIDINGS_LOG_WARNING 2
+
 // It may go better another time: the delivery is tried again.
 #define TIDINGS_REFUSE_FAILED 1
 
@@ -340,6 +351,9 @@ typedef struct tidings_hub tidings_hub;
 // What a connection asked to be told; it may hold several.
 typedef struct tidings_listener tidings_listener;
 
+// A function that is told what the library logs, until it is freed.
+typedef struct tidings_logger tidings_logger;
+
 // Notifications to write, in order.
 typedef struct tidings_notices tidings_notices;
 
@@ -381,6 +395,9 @@ typedef struct tidings_texts tidings_texts;
 
 // The secrets of a sender: a webhook is to have a signature of one of them.
 typedef struct tidings_webhook tidings_webhook;
+
+// The private keys of a receiver, for bodies that are encrypted to it (`publicKey` of a route).
+typedef struct tidings_webhook_keys tidings_webhook_keys;
 
 // The right of one writer to number a stream in memory.
 typedef struct tidings_writer tidings_writer;
@@ -487,6 +504,19 @@ typedef struct {
   tidings_bytes params;
 } tidings_notice;
 
+// Told one line of the library's log. `level` is one of `TIDINGS_LOG_…`; later versions may have more, the greater the less
+// it matters. `target` is the part of the library, with dots, such as `tidings.store_sqlite.writer`; `message` is for people,
+// and holds no payload, secret or address. Both are there during the call only.
+typedef void (*tidings_log)(void *user_data,
+                            int32_t level,
+                            const char *target,
+                            size_t target_len,
+                            const char *message,
+                            size_t message_len);
+
+// Told when user data is needed no longer: once, after the last call that gets it has returned.
+typedef void (*tidings_drop)(void *user_data);
+
 // What a hub has done and holds, at one moment.
 typedef struct {
   // Groups committed by this process.
@@ -565,9 +595,6 @@ typedef struct {
 // Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
 // call Tidings.
 typedef void (*tidings_wake)(void *user_data);
-
-// Told when user data is needed no longer: once, after the last call that gets it has returned.
-typedef void (*tidings_drop)(void *user_data);
 
 // A name and its value, such as those of a header: UTF-8 texts without a NUL at the end.
 typedef struct {
@@ -1028,6 +1055,20 @@ tidings_result tidings_hub_close(const tidings_hub *hub,
 // all that was appended is to be kept. NULL is fine.
 tidings_result tidings_hub_free(tidings_hub *hub);
 
+// Has `log(user_data, …)` told what the library logs, of every hub of the process: warnings and errors, each at once and in
+// the thread that it happens in, several of them at a time. What is logged while it runs, in the same thread, is not told. In a
+// forked child it goes on. Several loggers are told everything each. Free it with `tidings_logger_free`; `finalize` may be
+// NULL. `TIDINGS_UNSUPPORTED`: the static library is part of a Rust program that has a `tracing` subscriber.
+tidings_result tidings_logger_new(tidings_log log,
+                                  void *user_data,
+                                  tidings_drop finalize,
+                                  tidings_logger **logger);
+
+// Frees a logger: nothing more is told to its function. Waits for its calls under way in other threads, so hold no lock that the
+// function takes; then its finalizer is called. It may be called from inside the function itself, and the finalizer then comes
+// after the last call. NULL is fine.
+tidings_result tidings_logger_free(tidings_logger *logger);
+
 // The numbers of a hub. `size` is the `sizeof` of the structure.
 tidings_result tidings_hub_stats(const tidings_hub *hub, tidings_stats *stats, size_t size);
 
@@ -1205,7 +1246,7 @@ tidings_result tidings_listener_free(tidings_listener *listener);
 tidings_result tidings_port_new(tidings_port **port);
 
 // A port without a descriptor, which calls `wake(user_data)` when there is something to drain: from any thread, once
-// until the next drain. `finalize(user_data)` is called once, after the last wake has returned and the port is freed;
+// until the next drain. `finalize(user_data)` is called once, by `tidings_port_free`, after the last wake has returned;
 // it may be NULL.
 tidings_result tidings_port_new_with_wake(tidings_wake wake,
                                           void *user_data,
@@ -1237,15 +1278,18 @@ tidings_result tidings_port_take(const tidings_port *port,
 // The operation of that token is waited for no longer. What others rely on goes on to its end.
 tidings_result tidings_port_cancel(const tidings_port *port, uint64_t token);
 
-// Frees a port and cancels what waits there. NULL is fine.
+// Frees a port and cancels what waits there. Where it has a `wake`, waits for calls of it under way in other threads, so hold no
+// lock that it takes, and do not free it from inside. NULL is fine.
 tidings_result tidings_port_free(tidings_port *port);
 
 // The version of the ABI of the library that was loaded: compare it with `TIDINGS_ABI_VERSION`.
 uint32_t tidings_abi_version(void);
 
 // Before a fork, in the parent. Give this and the two below to `pthread_atfork`, where the process forks and goes on with
-// Tidings on both sides: hubs then open anew in the child, and only live calls, tails, writers and ports are
-// `TIDINGS_FORKED` there.
+// Tidings on both sides: no thread of the parent then holds a lock that the child needs. In the child hubs open anew, loggers go
+// on, and options, texts, lists and whatever else does nothing by itself can be used. What lives in the parent's threads is
+// `TIDINGS_FORKED` there and can only be freed: ports and answers, streams, writers, tails and exports, calls, outlets and their
+// deliveries, outboxes, peers and listeners. Waits for what is under way in a store.
 void tidings_before_fork(void);
 
 // After a fork, in the parent.
@@ -1521,6 +1565,24 @@ tidings_result tidings_webhook_receiver_document(const tidings_bytes *paths,
 
 // Frees a receiver. NULL is fine.
 tidings_result tidings_webhook_free(tidings_webhook *webhook);
+
+// A receiver's private keys, each the JSON text of a JWK with its `d`, on P-256 or X25519; several while one replaces the
+// other. The message of an error holds nothing of a key. Free them with `tidings_webhook_keys_free`.
+tidings_result tidings_webhook_keys_new(const tidings_bytes *jwks,
+                                        size_t count,
+                                        tidings_webhook_keys **keys);
+
+// Reads a body that was encrypted to one of the keys: a JWE in its compact form (RFC 7516), ECDH-ES with A256GCM. Verify it
+// first: the signature is over the body as it came. A body that is not encrypted begins with `{`, which no JWE does.
+// `TIDINGS_UNVERIFIED`: it cannot be read; the message begins with `jwe_malformed:`, `jwe_unsupported:` or `jwe_no_key:`. Free the
+// text with `tidings_text_free`.
+tidings_result tidings_webhook_decrypt(const tidings_webhook_keys *keys,
+                                       const uint8_t *body,
+                                       size_t body_len,
+                                       tidings_text **plain);
+
+// Frees keys. NULL is fine.
+tidings_result tidings_webhook_keys_free(tidings_webhook_keys *keys);
 
 #ifdef __cplusplus
 }  // extern "C"

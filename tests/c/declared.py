@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ class Function:
     parameters: list[tuple[str, str]]
 
 
+@cache
 def functions() -> list[Function]:
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
     found = []
@@ -44,9 +47,37 @@ def structures() -> set[str]:
     return set(re.findall(r"^\} (tidings_\w+);", HEADER.read_text(), flags=re.MULTILINE))
 
 
+@cache
 def handles() -> set[str]:
     """The types of handles."""
     return set(re.findall(r"^typedef struct (tidings_\w+) tidings_\w+;", HEADER.read_text(), flags=re.MULTILINE))
+
+
+@cache
+def callbacks() -> set[str]:
+    """The types of functions of the caller's."""
+    return set(re.findall(r"^typedef void \(\*(tidings_\w+)\)", HEADER.read_text(), flags=re.MULTILINE))
+
+
+def handle_of(kind: str) -> str | None:
+    """The type of the handle that a parameter is, if it is one that is given."""
+    named = kind.removeprefix("const ").removesuffix("*").strip()
+    return named if kind.count("*") == 1 and named in handles() else None
+
+
+def ctype(kind: str) -> type:
+    """How a parameter or a result crosses: a pointer as its address."""
+    if "*" in kind or kind in callbacks():
+        return ctypes.c_void_p
+    return {
+        "int32_t": ctypes.c_int32,
+        "uint32_t": ctypes.c_uint32,
+        "int64_t": ctypes.c_int64,
+        "uint64_t": ctypes.c_uint64,
+        "size_t": ctypes.c_size_t,
+        "double": ctypes.c_double,
+        "tidings_result": ctypes.c_int32,
+    }[kind]
 
 
 def need(tool: str, package: str) -> None:

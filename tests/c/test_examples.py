@@ -13,13 +13,16 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 import standardwebhooks
 from c.declared import EXAMPLES, WARNINGS, need
+from joserfc import jwe
+from joserfc.jwk import OKPKey
 
-NAMES = ["resume", "webhook", "poll", "fanout", "tasks"]
+NAMES = ["resume", "webhook", "poll", "fanout", "tasks", "log", "receiver"]
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 RESUMED = """a reader:
 0 {"step":0}
@@ -105,6 +108,41 @@ def test_a_task_that_asks_and_a_route_that_the_program_serves(built: Path, tmp_p
     ]
 
 
+WARNED = r"server WARNING tidings\.committer: a writer was refused; its buffered events are dropped stream=\w+ events=1 refused=.+"
+
+
+def test_what_the_library_logs(built: Path, tmp_path: Path) -> None:
+    warned, ends = run(built / "log", f"sqlite:{tmp_path}/tidings.db").splitlines()
+    assert re.fullmatch(WARNED, warned)
+    assert ends == "server ends"
+
+
+def encrypted(plain: bytes) -> tuple[str, bytes]:
+    """A private key, and a body that another library encrypted to it."""
+    key = OKPKey.generate_key("X25519")
+    header = {"alg": "ECDH-ES", "enc": "A256GCM"}
+    body = jwe.encrypt_compact(header, plain, key, algorithms=["ECDH-ES", "A256GCM"])
+    return json.dumps(key.as_dict(private=True)), body.encode()
+
+
+def test_a_receiver_verifies_answers_and_decrypts(built: Path) -> None:
+    jwk, body = encrypted('{"eventId":"evt_1","text":"é😀"}'.encode())
+    other, _ = encrypted(b"{}")
+
+    def receive(body: bytes, jwk: str, signed: bytes | None = None) -> str:
+        now = datetime.now(tz=timezone.utc)
+        signature = standardwebhooks.Webhook(SECRET).sign("msg_1", now, (body if signed is None else signed).decode())
+        given = [built / "receiver", SECRET, jwk, "msg_1", str(int(now.timestamp())), signature]
+        return subprocess.run(given, input=body, check=True, capture_output=True, timeout=100).stdout.decode()
+
+    assert receive(body, jwk) == 'decrypted: {"eventId":"evt_1","text":"é😀"}\n'
+    assert receive(b'{"eventId":"evt_1"}', jwk) == 'plain: {"eventId":"evt_1"}\n'
+    assert receive(b'{"type":"verification","challenge":"n"}', jwk) == 'answered: {"challenge":"n"}\n'
+    assert receive(body, other).startswith("refused: jwe_no_key: ")
+    assert receive(body.rpartition(b".")[0], jwk).startswith("refused: jwe_malformed: ")
+    assert receive(body, jwk, signed=b"another").startswith("refused: mismatch: ")
+
+
 @pytest.fixture
 def receiver() -> Iterator[tuple[str, queue.Queue[tuple[bytes, dict[str, str]]]]]:
     received: queue.Queue[tuple[bytes, dict[str, str]]] = queue.Queue()
@@ -152,7 +190,9 @@ def test_no_memory_is_lost_or_misused(built: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         resumed = pool.submit(run, *checked, built / "resume", f"sqlite:{tmp_path}/resume.db")
         fanned_out = pool.submit(run, *checked, built / "fanout", f"sqlite:{tmp_path}/fanout.db")
+        logged = pool.submit(run, *checked, built / "log", f"sqlite:{tmp_path}/log.db")
     assert resumed.result() == RESUMED
+    assert re.fullmatch(f"{WARNED}\nserver ends\n", logged.result())
     assert set(TOLD) <= set(fanned_out.result().splitlines())
 
 
@@ -170,10 +210,22 @@ def test_a_fork_while_other_threads_are_inside(compiler: str, prefix: Path, tmp_
     assert run(tmp_path / "fork", f"sqlite:{tmp_path}/tidings.db") == "events: 20\n"
 
 
+def test_cmake_builds_them_all(prefix: Path, tmp_path: Path) -> None:
+    need("cmake", "cmake")
+    need("pkg-config", "pkg-config")
+    configure = ["cmake", "-S", str(EXAMPLES), "-B", str(tmp_path), f"-DCMAKE_PREFIX_PATH={prefix}"]
+    for command in (configure, ["cmake", "--build", str(tmp_path)]):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in tmp_path.iterdir() if path.name in NAMES} == set(NAMES)
+    assert {path.stem for path in EXAMPLES.glob("*.c")} == set(NAMES)
+
+
 def test_the_readme_s_example(compiler: str, prefix: Path, tmp_path: Path) -> None:
-    (source,) = re.findall(
+    blocks = re.findall(
         r"^```c\n(.*?)^```", (EXAMPLES.parent / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL
     )
+    (source,) = (block for block in blocks if "int main" in block)
     (tmp_path / "example.c").write_text(source)
     command = [compiler, "-std=c11", *WARNINGS, "example.c", "-o", "example", *flags_of(prefix)]
     done = subprocess.run(

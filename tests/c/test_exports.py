@@ -8,37 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from c.declared import Function, functions, handles
+from c.declared import Function, ctype, functions, handle_of
 
 OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 14
 EXPORTS = [function for function in functions() if function.result == "tidings_result"]
 
-HANDLES = handles()
-
 ROOM = ctypes.create_string_buffer(4096)
 
 
-def ctype(kind: str) -> type:
-    """How a parameter crosses: a pointer as its address."""
-    if "*" in kind or kind in ("tidings_wake", "tidings_drop"):
-        return ctypes.c_void_p
-    return {
-        "int32_t": ctypes.c_int32,
-        "uint32_t": ctypes.c_uint32,
-        "int64_t": ctypes.c_int64,
-        "uint64_t": ctypes.c_uint64,
-        "size_t": ctypes.c_size_t,
-        "double": ctypes.c_double,
-        "tidings_result": ctypes.c_int32,
-    }[kind]
-
-
 def is_out(kind: str) -> bool:
-    return "*" in kind and not kind.startswith("const ") and not is_handle(kind)
-
-
-def is_handle(kind: str) -> bool:
-    return kind.count("*") == 1 and kind.removeprefix("const ").removesuffix("*").strip() in HANDLES
+    return "*" in kind and not kind.startswith("const ") and handle_of(kind) is None
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +90,7 @@ def test_a_panic_inside_does_not_cross(lib: ctypes.CDLL, function: Function) -> 
     assert "forced" not in said
 
 
-WITH_HANDLES = [function for function in EXPORTS if any(is_handle(kind) for kind, _ in function.parameters)]
+WITH_HANDLES = [function for function in EXPORTS if any(handle_of(kind) for kind, _ in function.parameters)]
 
 
 @pytest.mark.parametrize("function", WITH_HANDLES, ids=lambda function: function.name)
@@ -124,7 +103,7 @@ def test_handles_that_are_none(lib: ctypes.CDLL, function: Function) -> None:
     for handle in (1, 0xDEAD_BEEF, (1 << 64) - 1, freed.value, foreign.value):
         values = somewhere(function)
         for index, (kind, _) in enumerate(function.parameters):
-            if is_handle(kind):
+            if handle_of(kind):
                 values[index] = handle
         assert call(lib, function, values) == INVALID_ARGUMENT, hex(handle or 0)
 

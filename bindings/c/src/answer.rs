@@ -38,7 +38,7 @@ pub const TIDINGS_ANSWER_TEXT: i32 = 8;
 /// A delivery for this program: `tidings_answer_host_delivery`; its outlet is closed where it has none.
 pub const TIDINGS_ANSWER_HOST_DELIVERY: i32 = 9;
 
-pub(crate) static ANSWERS: Table<Answer> = Table::new(3);
+pub(crate) static ANSWERS: Table<Answer> = Table::of_process(3);
 
 /// What an answer is: one of `TIDINGS_ANSWER_…`.
 #[unsafe(no_mangle)]

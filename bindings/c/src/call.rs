@@ -1,7 +1,7 @@
 //! Watched calls.
 
 use std::ffi::c_char;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tidings_bridge::{self as bridge, Begin, Call, Ended, Error, ErrorCode, RequestId, TaskTerms};
@@ -89,7 +89,7 @@ impl tidings_outcome {
 }
 
 pub(crate) static BEGINS: Table<Mutex<Draft>> = Table::new(10);
-pub(crate) static CALLS: Table<Call> = Table::new(11);
+pub(crate) static CALLS: Table<Call> = Table::of_process(11);
 
 #[derive(Default)]
 pub(crate) struct Draft {
@@ -108,6 +108,39 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    fn set_text(&mut self, field: i32, value: &[u8]) -> Result<()> {
+        if field == TIDINGS_BEGIN_CONFIG {
+            self.config = Some(value.to_vec());
+            return Ok(());
+        }
+        let value = memory::utf8("value", value)?.to_owned();
+        match field {
+            TIDINGS_BEGIN_ROUTE_TYPE => self.route_types.push(value),
+            TIDINGS_BEGIN_PRINCIPAL => self.principal = Some(value),
+            TIDINGS_BEGIN_SESSION => self.session = Some(value),
+            TIDINGS_BEGIN_REQUEST_ID => {
+                let id = RequestId::parse(value.as_bytes()).map_err(|fault| Error::argument("value", fault))?;
+                self.request_id = Some(id);
+            }
+            TIDINGS_BEGIN_TOOL => self.tool = Some(value),
+            TIDINGS_BEGIN_PEER => self.peer = Some(value),
+            TIDINGS_BEGIN_OPEN => self.open.push(value),
+            TIDINGS_BEGIN_TRACEPARENT => self.traceparent = Some(value),
+            _ => return Err(Error::argument("field", "is none that is a text")),
+        }
+        Ok(())
+    }
+
+    fn set_number(&mut self, field: i32, value: u64) -> Result<()> {
+        match field {
+            TIDINGS_BEGIN_TIMEOUT_MS => self.timeout = Some(Duration::from_millis(value)),
+            TIDINGS_BEGIN_TASK_TTL_MS => self.task_ttl_ms = Some(value),
+            TIDINGS_BEGIN_TASK_BOUND => self.task_bound = memory::flag_of("value", value)?,
+            _ => return Err(Error::argument("field", "is none that is a number")),
+        }
+        Ok(())
+    }
+
     fn begin(&self) -> Result<Begin> {
         let needed = |name: &str| Error::argument("begin", format!("{name} has to be set"));
         if self.principal.is_none() {
@@ -162,28 +195,7 @@ pub unsafe extern "C" fn tidings_begin_set_text(
     entry("tidings_begin_set_text", || {
         // SAFETY: the header's conventions.
         let value = unsafe { memory::bytes("value", value.cast(), value_len) }?;
-        let begin = BEGINS.get("begin", begin)?;
-        let mut draft = begin.lock().unwrap_or_else(PoisonError::into_inner);
-        if field == TIDINGS_BEGIN_CONFIG {
-            draft.config = Some(value.to_vec());
-            return Ok(());
-        }
-        let value = memory::utf8("value", value)?.to_owned();
-        match field {
-            TIDINGS_BEGIN_ROUTE_TYPE => draft.route_types.push(value),
-            TIDINGS_BEGIN_PRINCIPAL => draft.principal = Some(value),
-            TIDINGS_BEGIN_SESSION => draft.session = Some(value),
-            TIDINGS_BEGIN_REQUEST_ID => {
-                let id = RequestId::parse(value.as_bytes()).map_err(|fault| Error::argument("value", fault))?;
-                draft.request_id = Some(id);
-            }
-            TIDINGS_BEGIN_TOOL => draft.tool = Some(value),
-            TIDINGS_BEGIN_PEER => draft.peer = Some(value),
-            TIDINGS_BEGIN_OPEN => draft.open.push(value),
-            TIDINGS_BEGIN_TRACEPARENT => draft.traceparent = Some(value),
-            _ => return Err(Error::argument("field", "is none that is a text")),
-        }
-        Ok(())
+        BEGINS.change("begin", begin, |draft| draft.set_text(field, value))
     })
 }
 
@@ -194,17 +206,7 @@ pub unsafe extern "C" fn tidings_begin_set_number(
     field: i32,
     value: u64,
 ) -> tidings_result {
-    entry("tidings_begin_set_number", || {
-        let begin = BEGINS.get("begin", begin)?;
-        let mut draft = begin.lock().unwrap_or_else(PoisonError::into_inner);
-        match field {
-            TIDINGS_BEGIN_TIMEOUT_MS => draft.timeout = Some(Duration::from_millis(value)),
-            TIDINGS_BEGIN_TASK_TTL_MS => draft.task_ttl_ms = Some(value),
-            TIDINGS_BEGIN_TASK_BOUND => draft.task_bound = memory::flag_of("value", value)?,
-            _ => return Err(Error::argument("field", "is none that is a number")),
-        }
-        Ok(())
-    })
+    entry("tidings_begin_set_number", || BEGINS.change("begin", begin, |draft| draft.set_number(field, value)))
 }
 
 /// Frees it. NULL is fine.
@@ -226,8 +228,7 @@ pub unsafe extern "C" fn tidings_hub_begin_call(
     entry("tidings_hub_begin_call", || {
         // SAFETY: the header's conventions.
         let waiter = unsafe { Waiter::new(port, token, answer) }?;
-        let draft = BEGINS.get("begin", begin)?;
-        let begin = draft.lock().unwrap_or_else(PoisonError::into_inner).begin()?;
+        let begin = BEGINS.change("begin", begin, |draft| draft.begin())?;
         waiter.begin(HUBS.get("hub", hub)?.begin_call(begin))
     })
 }
@@ -244,8 +245,7 @@ pub unsafe extern "C" fn tidings_hub_check_config(
     entry("tidings_hub_check_config", || {
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("ignored", ignored) }?;
-        let draft = BEGINS.get("begin", begin)?;
-        let begin = draft.lock().unwrap_or_else(PoisonError::into_inner).as_it_is();
+        let begin = BEGINS.change("begin", begin, |draft| Ok(draft.as_it_is()))?;
         texts::give(out, HUBS.get("hub", hub)?.check_config(&begin)?);
         Ok(())
     })

@@ -16,7 +16,7 @@ pub struct tidings_export {
     _private: [u8; 0],
 }
 
-pub(crate) static EXPORTS: Table<Export> = Table::new(21);
+pub(crate) static EXPORTS: Table<Export> = Table::of_process(21);
 
 /// The events behind a place as JSON Lines, one object each, as SEP-2694 has them. The place is as for
 /// `tidings_stream_read`. Free it with `tidings_export_free`.

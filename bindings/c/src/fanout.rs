@@ -77,7 +77,7 @@ pub struct tidings_failed_peer {
 }
 
 pub(crate) static PROFILES: Table<Profile> = Table::new(14);
-pub(crate) static OUTBOXES: Table<Outbox> = Table::new(15);
+pub(crate) static OUTBOXES: Table<Outbox> = Table::of_process(15);
 pub(crate) static NOTICES: Table<Vec<OutboxTask>> = Table::new(16);
 pub(crate) static FAILED: Table<Vec<(u32, u64)>> = Table::new(17);
 

@@ -1,4 +1,5 @@
-//! No thread is inside a table of handles while the process forks: in the child that table would stay locked for ever.
+//! No thread is inside a table of handles, nor counts a callback, while the process forks: in the child their locks would stay
+//! locked for ever.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -6,10 +7,12 @@ use std::cell::RefCell;
 use crate::answer::ANSWERS;
 use crate::batch::BATCHES;
 use crate::call::{BEGINS, CALLS};
+use crate::callback;
 use crate::delivery::DELIVERIES;
 use crate::export::EXPORTS;
 use crate::fanout::{FAILED, NOTICES, OUTBOXES, PROFILES};
 use crate::hub::{HUBS, OPTIONS};
+use crate::logger::LOGGERS;
 use crate::operate::ENDPOINTS;
 use crate::outlet::{HANDED, OUTLETS};
 use crate::peer::{LISTENERS, PEERS};
@@ -19,7 +22,7 @@ use crate::stream::{STREAMS, TAILS, WRITERS};
 use crate::task::TASKS;
 use crate::text::TEXTS;
 use crate::texts::LISTS;
-use crate::webhook::WEBHOOKS;
+use crate::webhook::{KEYS, WEBHOOKS};
 
 thread_local! {
     /// What the thread that forks holds meanwhile. It is the one thread that there is in the child.
@@ -56,6 +59,8 @@ macro_rules! every {
             TASKS.$method(),
             ENDPOINTS.$method(),
             PROGRESSES.$method(),
+            KEYS.$method(),
+            LOGGERS.$method(),
         ]
     };
 }
@@ -65,13 +70,20 @@ pub(crate) fn freeze() {
     HELD.with_borrow_mut(|held| {
         if held.is_empty() {
             *held = every!(freeze);
+            held.push(Box::new(callback::hold()));
         }
     });
 }
 
-/// After it, in the same thread of either process.
+/// After it, in the same thread of the parent.
 pub(crate) fn thaw() {
     HELD.take();
+}
+
+/// The same in the child.
+pub(crate) fn thaw_in_child() {
+    HELD.take();
+    callback::forget_other_threads();
 }
 
 #[cfg(test)]
@@ -101,6 +113,7 @@ mod tests {
         freeze();
         // Of the table that this thread holds.
         assert!(every!(is_free).into_iter().all(|free| !free));
+        assert!(!callback::is_free());
         thaw();
         let handle: *mut crate::text::tidings_text = TEXTS.insert(String::from("after").into());
         TEXTS.free("text", handle).unwrap();

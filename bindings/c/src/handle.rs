@@ -3,11 +3,15 @@
 //! A handle has the type of a pointer, so that a compiler tells a stream from a tail, but it points nowhere: it is the
 //! object's place in a table and the generation of that place. So a handle that was freed, or that never was one, is told
 //! from one that lives, and no call follows a pointer that it should not.
+//!
+//! A fork waits until no thread is inside a table ([`freeze`](Table::freeze)), so a child never finds one locked, nor an object
+//! that is changed inside its table ([`change`](Table::change)). Objects with a life of their own, which goes on in the parent's
+//! threads, are in tables [of a process](Table::of_process): a child is told so before it touches them.
 
 use std::any::Any;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidings_bridge::Error;
+use tidings_bridge::{self as bridge, Error};
 
 use crate::entry::Result;
 
@@ -21,6 +25,8 @@ const KIND_BITS: u32 = 6;
 pub(crate) struct Table<T> {
     /// Tells handles of different kinds apart; 1 to 63.
     kind: usize,
+    /// What a child inherits is of no use to it.
+    ends_with_process: bool,
     slots: RwLock<Slots<T>>,
 }
 
@@ -32,24 +38,36 @@ struct Slots<T> {
 struct Slot<T> {
     /// Odd while an object is there.
     generation: u32,
+    /// How many forks there had been when it was made.
+    forks: u32,
     object: Option<Arc<T>>,
 }
 
 impl<T> Table<T> {
     pub(crate) const fn new(kind: usize) -> Self {
+        Self::with(kind, false)
+    }
+
+    /// A table of what is its process's own: in a forked child it is `forked`, and can only be freed.
+    pub(crate) const fn of_process(kind: usize) -> Self {
+        Self::with(kind, true)
+    }
+
+    const fn with(kind: usize, ends_with_process: bool) -> Self {
         assert!(kind > 0 && kind < 1 << KIND_BITS, "a kind is a number from 1 to 63");
-        Self { kind, slots: RwLock::new(Slots { slots: Vec::new(), free: Vec::new() }) }
+        Self { kind, ends_with_process, slots: RwLock::new(Slots { slots: Vec::new(), free: Vec::new() }) }
     }
 
     /// Keeps an object until its handle is freed.
     pub(crate) fn insert<H>(&self, object: T) -> *mut H {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let index = slots.free.pop().unwrap_or_else(|| {
-            slots.slots.push(Slot { generation: 0, object: None });
+            slots.slots.push(Slot { generation: 0, forks: 0, object: None });
             slots.slots.len() - 1
         });
         let slot = &mut slots.slots[index];
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        slot.forks = bridge::generation();
         slot.object = Some(Arc::new(object));
         let address = ((slot.generation as usize) << (INDEX_BITS + KIND_BITS)) | (self.kind << INDEX_BITS) | index;
         std::ptr::without_provenance_mut(address)
@@ -59,21 +77,31 @@ impl<T> Table<T> {
     pub(crate) fn get<H>(&self, name: &str, handle: *const H) -> Result<Arc<T>> {
         let (index, generation) = self.place(name, handle)?;
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        self.object(name, &slots, index, generation).cloned()
+    }
+
+    fn object<'a>(&self, name: &str, slots: &'a Slots<T>, index: usize, generation: u32) -> Result<&'a Arc<T>> {
         match slots.slots.get(index) {
-            Some(Slot { generation: now, object: Some(object) }) if *now == generation => Ok(Arc::clone(object)),
+            Some(Slot { generation: now, forks, object: Some(object) }) if *now == generation => {
+                if self.ends_with_process && *forks != bridge::generation() {
+                    return Err(Error::forked());
+                }
+                Ok(object)
+            }
             _ => Err(dead(name)),
         }
     }
 
-    /// The object of a handle that may be NULL.
-    pub(crate) fn get_optional<H>(&self, name: &str, handle: *const H) -> Result<Option<Arc<T>>> {
-        if handle.is_null() { Ok(None) } else { self.get(name, handle).map(Some) }
-    }
-
     /// Forgets a handle; NULL is none to forget.
     pub(crate) fn free<H>(&self, name: &str, handle: *const H) -> Result<()> {
+        // Without the lock: what goes with it may be another handle's object, or take its time.
+        self.remove(name, handle).map(drop)
+    }
+
+    /// Forgets a handle and answers its object; none for NULL.
+    pub(crate) fn remove<H>(&self, name: &str, handle: *const H) -> Result<Option<Arc<T>>> {
         if handle.is_null() {
-            return Ok(());
+            return Ok(None);
         }
         let (index, generation) = self.place(name, handle)?;
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
@@ -85,10 +113,7 @@ impl<T> Table<T> {
             _ => return Err(dead(name)),
         };
         slots.free.push(index);
-        drop(slots);
-        // Without the lock: what goes with it may be another handle's object, or take its time.
-        drop(object);
-        Ok(())
+        Ok(object)
     }
 
     /// Keeps everybody out until what it answers is dropped, in this thread.
@@ -118,6 +143,21 @@ impl<T> Table<T> {
         let kind = (address >> INDEX_BITS) & ((1 << KIND_BITS) - 1);
         let generation = u32::try_from(address >> (INDEX_BITS + KIND_BITS)).map_err(|_| dead(name))?;
         if kind == self.kind { Ok((index, generation)) } else { Err(dead(name)) }
+    }
+}
+
+impl<T> Table<Mutex<T>> {
+    /// Changes an object, or looks at it, inside the table: a fork waits for it. `work` asks for no table.
+    pub(crate) fn change<H, R>(
+        &self,
+        name: &str,
+        handle: *const H,
+        work: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<R> {
+        let (index, generation) = self.place(name, handle)?;
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let object = self.object(name, &slots, index, generation)?;
+        work(&mut object.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -159,7 +199,7 @@ mod tests {
             assert!(hubs.get("hub", std::ptr::without_provenance::<Handle>(address)).is_err(), "{address:#x}");
         }
         assert!(hubs.get::<Handle>("hub", std::ptr::null()).unwrap_err().to_string().contains("must not be NULL"));
-        assert!(hubs.get_optional::<Handle>("hub", std::ptr::null()).unwrap().is_none());
+        assert!(hubs.remove::<Handle>("hub", std::ptr::null()).unwrap().is_none());
         hubs.free::<Handle>("hub", std::ptr::null()).unwrap();
     }
 
@@ -170,5 +210,35 @@ mod tests {
         let object = table.get("x", handle).unwrap();
         table.free("x", handle).unwrap();
         assert_eq!(*object, "kept");
+    }
+
+    #[test]
+    fn what_is_changed_inside_its_table_is_not_locked_in_a_fork() {
+        static TABLE: Table<Mutex<Vec<u32>>> = Table::new(5);
+        let handle: *mut Handle = TABLE.insert(Mutex::default());
+        let address = handle.addr();
+        let (inside, leave) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let handle = std::ptr::without_provenance::<Handle>(address);
+                let change = |list: &mut Vec<u32>| {
+                    inside.wait();
+                    leave.wait();
+                    list.push(1);
+                    Ok(())
+                };
+                TABLE.change("x", handle, change).unwrap();
+            });
+            inside.wait();
+            assert!(TABLE.slots.try_write().is_err(), "a fork would wait");
+            leave.wait();
+            drop(TABLE.freeze());
+            assert_eq!(*TABLE.get("x", handle).unwrap().try_lock().unwrap(), [1], "nobody is inside, and holds it");
+        });
+        let refused = TABLE.change("x", handle, |_| -> Result<()> { Err(Error::argument("y", "is wrong")) });
+        assert_eq!(refused.unwrap_err().to_string(), "y: is wrong");
+        TABLE.free("x", handle).unwrap();
+        assert!(TABLE.change("x", handle, |_| Ok(())).is_err());
+        assert!(TABLE.change::<Handle, _>("x", std::ptr::null(), |_| Ok(())).is_err());
     }
 }

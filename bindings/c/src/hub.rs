@@ -1,13 +1,13 @@
 //! The hub and its options.
 
 use std::ffi::c_char;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tidings_bridge::{self as bridge, Error, Hub, Keep, Settings};
 
 use crate::answer::tidings_answer;
-use crate::entry::{entry, tidings_result};
+use crate::entry::{Result, entry, tidings_result};
 use crate::handle::Table;
 use crate::memory::{self, Out};
 use crate::port::{Waiter, tidings_port};
@@ -107,27 +107,29 @@ pub unsafe extern "C" fn tidings_options_set_text(
     entry("tidings_options_set_text", || {
         // SAFETY: the header's conventions.
         let value = unsafe { memory::bytes("value", value.cast(), value_len) }?;
-        let options = OPTIONS.get("options", options)?;
-        let mut settings = options.lock().unwrap_or_else(PoisonError::into_inner);
-        if option == TIDINGS_OPTION_SECRET_KEY {
-            settings.secret_key = Some(value.to_vec());
-            return Ok(());
-        }
-        let value = memory::utf8("value", value)?.to_owned();
-        match option {
-            TIDINGS_OPTION_ALLOW_NETWORK => settings.allow_networks.push(value),
-            TIDINGS_OPTION_ALLOW_HOST => settings.allow_hosts.push(value),
-            TIDINGS_OPTION_HEADER_NAME => settings.header_names.push(value),
-            TIDINGS_OPTION_REDACT => settings.redact.push(value),
-            TIDINGS_OPTION_DEFAULT_SECRET => settings.default_secret = Some(value),
-            TIDINGS_OPTION_PREVIOUS_SECRET => settings.previous_secret = Some(value),
-            TIDINGS_OPTION_PROXY => settings.proxy = Some(value),
-            TIDINGS_OPTION_VERIFY => settings.verify = Some(value),
-            TIDINGS_OPTION_UNDELIVERABLE => settings.undeliverable = Some(value),
-            _ => return Err(Error::argument("option", "is none that is a text")),
-        }
-        Ok(())
+        OPTIONS.change("options", options, |settings| set_text(settings, option, value))
     })
+}
+
+fn set_text(settings: &mut Settings, option: i32, value: &[u8]) -> Result<()> {
+    if option == TIDINGS_OPTION_SECRET_KEY {
+        settings.secret_key = Some(value.to_vec());
+        return Ok(());
+    }
+    let value = memory::utf8("value", value)?.to_owned();
+    match option {
+        TIDINGS_OPTION_ALLOW_NETWORK => settings.allow_networks.push(value),
+        TIDINGS_OPTION_ALLOW_HOST => settings.allow_hosts.push(value),
+        TIDINGS_OPTION_HEADER_NAME => settings.header_names.push(value),
+        TIDINGS_OPTION_REDACT => settings.redact.push(value),
+        TIDINGS_OPTION_DEFAULT_SECRET => settings.default_secret = Some(value),
+        TIDINGS_OPTION_PREVIOUS_SECRET => settings.previous_secret = Some(value),
+        TIDINGS_OPTION_PROXY => settings.proxy = Some(value),
+        TIDINGS_OPTION_VERIFY => settings.verify = Some(value),
+        TIDINGS_OPTION_UNDELIVERABLE => settings.undeliverable = Some(value),
+        _ => return Err(Error::argument("option", "is none that is a text")),
+    }
+    Ok(())
 }
 
 /// Sets an option that is a number, or adds one to a list of them. Its rules are checked when a hub is made.
@@ -138,34 +140,36 @@ pub unsafe extern "C" fn tidings_options_set_number(
     value: u64,
 ) -> tidings_result {
     entry("tidings_options_set_number", || {
-        let options = OPTIONS.get("options", options)?;
-        let mut settings = options.lock().unwrap_or_else(PoisonError::into_inner);
-        let small = || u32::try_from(value).map_err(|_| Error::argument("value", "must be less than 2^32"));
-        let time = || Some(Duration::from_millis(value));
-        if let TIDINGS_OPTION_KEEP_EVENTS..=TIDINGS_OPTION_KEEP_TOTAL_BYTES = option {
-            set_keep(settings.retention.get_or_insert_with(|| bridge::Retention::default().into()), option, value);
-            return Ok(());
-        }
-        match option {
-            TIDINGS_OPTION_ALLOW_PORT => {
-                let port = u16::try_from(value).map_err(|_| Error::argument("value", "must be a port"))?;
-                settings.allow_ports.push(port);
-            }
-            TIDINGS_OPTION_ALLOW_HTTP => settings.allow_http = memory::flag_of("value", value)?,
-            TIDINGS_OPTION_REQUIRE_SECRET => settings.require_secret = memory::flag_of("value", value)?,
-            TIDINGS_OPTION_CONCURRENCY => settings.concurrency = Some(small()?),
-            TIDINGS_OPTION_ENDPOINT_CONCURRENCY => settings.endpoint_concurrency = Some(small()?),
-            TIDINGS_OPTION_ENDPOINT_RATE => settings.endpoint_rate = Some(small()?),
-            TIDINGS_OPTION_HOST_RATE => settings.host_rate = Some(small()?),
-            TIDINGS_OPTION_MAX_PENDING => settings.max_pending = Some(small()?),
-            TIDINGS_OPTION_ATTEMPT_TIMEOUT_MS => settings.attempt_timeout = time(),
-            TIDINGS_OPTION_WORKER_LEASE_MS => settings.worker_lease = time(),
-            TIDINGS_OPTION_MAX_BODY_BYTES => settings.max_body_bytes = Some(value),
-            TIDINGS_OPTION_BUFFER_BYTES => settings.buffer_bytes = Some(value),
-            _ => return Err(Error::argument("option", "is none that is a number")),
-        }
-        Ok(())
+        OPTIONS.change("options", options, |settings| set_number(settings, option, value))
     })
+}
+
+fn set_number(settings: &mut Settings, option: i32, value: u64) -> Result<()> {
+    let small = || u32::try_from(value).map_err(|_| Error::argument("value", "must be less than 2^32"));
+    let time = || Some(Duration::from_millis(value));
+    if let TIDINGS_OPTION_KEEP_EVENTS..=TIDINGS_OPTION_KEEP_TOTAL_BYTES = option {
+        set_keep(settings.retention.get_or_insert_with(|| bridge::Retention::default().into()), option, value);
+        return Ok(());
+    }
+    match option {
+        TIDINGS_OPTION_ALLOW_PORT => {
+            let port = u16::try_from(value).map_err(|_| Error::argument("value", "must be a port"))?;
+            settings.allow_ports.push(port);
+        }
+        TIDINGS_OPTION_ALLOW_HTTP => settings.allow_http = memory::flag_of("value", value)?,
+        TIDINGS_OPTION_REQUIRE_SECRET => settings.require_secret = memory::flag_of("value", value)?,
+        TIDINGS_OPTION_CONCURRENCY => settings.concurrency = Some(small()?),
+        TIDINGS_OPTION_ENDPOINT_CONCURRENCY => settings.endpoint_concurrency = Some(small()?),
+        TIDINGS_OPTION_ENDPOINT_RATE => settings.endpoint_rate = Some(small()?),
+        TIDINGS_OPTION_HOST_RATE => settings.host_rate = Some(small()?),
+        TIDINGS_OPTION_MAX_PENDING => settings.max_pending = Some(small()?),
+        TIDINGS_OPTION_ATTEMPT_TIMEOUT_MS => settings.attempt_timeout = time(),
+        TIDINGS_OPTION_WORKER_LEASE_MS => settings.worker_lease = time(),
+        TIDINGS_OPTION_MAX_BODY_BYTES => settings.max_body_bytes = Some(value),
+        TIDINGS_OPTION_BUFFER_BYTES => settings.buffer_bytes = Some(value),
+        _ => return Err(Error::argument("option", "is none that is a number")),
+    }
+    Ok(())
 }
 
 fn set_keep(keep: &mut Keep, option: i32, value: u64) {
@@ -199,9 +203,11 @@ pub unsafe extern "C" fn tidings_hub_new(
     entry("tidings_hub_new", || {
         // SAFETY: the header's conventions.
         let (out, url) = unsafe { (Out::new("hub", hub)?, memory::text("url", url, url_len)?) };
-        let settings = OPTIONS
-            .get_optional("options", options)?
-            .map_or_else(Settings::default, |options| options.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let settings = if options.is_null() {
+            Settings::default()
+        } else {
+            OPTIONS.change("options", options, |settings| Ok(settings.clone()))?
+        };
         out.set(HUBS.insert(Hub::new(url, settings)?));
         Ok(())
     })

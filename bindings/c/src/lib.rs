@@ -12,6 +12,7 @@
 pub mod answer;
 pub mod batch;
 pub mod call;
+pub mod callback;
 pub mod delivery;
 pub mod entry;
 pub mod export;
@@ -20,6 +21,7 @@ mod fork;
 mod handle;
 pub mod hub;
 mod layout;
+pub mod logger;
 pub mod memory;
 pub mod operate;
 pub mod outlet;

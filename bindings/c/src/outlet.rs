@@ -62,8 +62,8 @@ pub const TIDINGS_REFUSE_UNREACHABLE: i32 = 3;
 /// The peer is not ready for it: the next route has its turn.
 pub const TIDINGS_REFUSE_NOT_READY: i32 = 4;
 
-pub(crate) static OUTLETS: Table<Outlet> = Table::new(22);
-pub(crate) static HANDED: Table<Handed> = Table::new(23);
+pub(crate) static OUTLETS: Table<Outlet> = Table::of_process(22);
+pub(crate) static HANDED: Table<Handed> = Table::of_process(23);
 
 /// A delivery, where the answer keeps it that brought it.
 pub(crate) struct Handed(Arc<Answer>);
@@ -185,10 +185,10 @@ pub unsafe extern "C" fn tidings_outlet_close(outlet: *const tidings_outlet) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_outlet_free(outlet: *mut tidings_outlet) -> tidings_result {
     entry("tidings_outlet_free", || {
-        if let Some(open) = OUTLETS.get_optional("outlet", outlet)? {
-            open.close();
+        if let Some(gone) = OUTLETS.remove("outlet", outlet)? {
+            gone.close();
         }
-        OUTLETS.free("outlet", outlet)
+        Ok(())
     })
 }
 

@@ -41,8 +41,8 @@ pub(crate) struct Listener {
     profile: Arc<Profile>,
 }
 
-pub(crate) static PEERS: Table<Peer> = Table::new(18);
-pub(crate) static LISTENERS: Table<Listener> = Table::new(19);
+pub(crate) static PEERS: Table<Peer> = Table::of_process(18);
+pub(crate) static LISTENERS: Table<Listener> = Table::of_process(19);
 
 /// A connection to write to. `principal`, unless it is NULL, is whose it is: for publishes with an audience. `deadline_ms`
 /// is how long the program may take for what it was handed, 0 as the library has it by default; a connection that takes

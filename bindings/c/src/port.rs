@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidings_bridge::{self as bridge, Error, Started};
 
 use crate::answer::{ANSWERS, tidings_answer};
+use crate::callback::{Callback, tidings_drop};
 use crate::entry::{Result, entry, tidings_result};
 use crate::handle::Table;
 use crate::memory::Out;
@@ -23,44 +24,15 @@ pub struct tidings_port {
 #[allow(non_camel_case_types, reason = "C's names")]
 pub type tidings_wake = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
-/// Told when user data is needed no longer: once, after the last call that gets it has returned.
-#[allow(non_camel_case_types, reason = "C's names")]
-pub type tidings_drop = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
+type Wake = unsafe extern "C" fn(*mut c_void);
 
-pub(crate) static PORTS: Table<Port> = Table::new(2);
+pub(crate) static PORTS: Table<Port> = Table::of_process(2);
 
 pub(crate) struct Port {
     port: bridge::Port,
     /// Tokens that are done and that the last drain had no room for.
     done: Mutex<VecDeque<u64>>,
-}
-
-/// The user data of a callback, and what tells its owner that it is free.
-struct UserData {
-    data: *mut c_void,
-    wake: unsafe extern "C" fn(*mut c_void),
-    finalize: tidings_drop,
-}
-
-// SAFETY: the header asks that both functions may be called from any thread, and the data is theirs.
-unsafe impl Send for UserData {}
-// SAFETY: as above; nothing here is written.
-unsafe impl Sync for UserData {}
-
-impl UserData {
-    fn wake(&self) {
-        // SAFETY: the caller's function with the caller's data, which it has not been told is free.
-        unsafe { (self.wake)(self.data) }
-    }
-}
-
-impl Drop for UserData {
-    fn drop(&mut self) {
-        if let Some(finalize) = self.finalize {
-            // SAFETY: as in `wake`; whoever calls `wake` holds this, so it is the last call.
-            unsafe { finalize(self.data) }
-        }
-    }
+    wake: Option<Arc<Callback<Wake>>>,
 }
 
 /// A port with a descriptor that is readable when there is something to drain: for poll, epoll, kqueue.
@@ -69,13 +41,13 @@ pub unsafe extern "C" fn tidings_port_new(port: *mut *mut tidings_port) -> tidin
     entry("tidings_port_new", || {
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("port", port) }?;
-        give(out, bridge::Port::new()?);
+        give(out, bridge::Port::new()?, None);
         Ok(())
     })
 }
 
 /// A port without a descriptor, which calls `wake(user_data)` when there is something to drain: from any thread, once
-/// until the next drain. `finalize(user_data)` is called once, after the last wake has returned and the port is freed;
+/// until the next drain. `finalize(user_data)` is called once, by `tidings_port_free`, after the last wake has returned;
 /// it may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_port_new_with_wake(
@@ -88,14 +60,17 @@ pub unsafe extern "C" fn tidings_port_new_with_wake(
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("port", port) }?;
         let wake = wake.ok_or_else(|| Error::argument("wake", "must not be NULL"))?;
-        let data = UserData { data: user_data, wake, finalize };
-        give(out, bridge::Port::with_wake(move || data.wake()));
+        let callback = Arc::new(Callback::new(wake, user_data, finalize));
+        let woken = Arc::clone(&callback);
+        // SAFETY: the caller's function with the caller's data, which it has not been told is free.
+        let port = bridge::Port::with_wake(move || woken.call(|wake, data| unsafe { wake(data) }));
+        give(out, port, Some(callback));
         Ok(())
     })
 }
 
-fn give(out: Out<*mut tidings_port>, port: bridge::Port) {
-    out.set(PORTS.insert(Port { port, done: Mutex::default() }));
+fn give(out: Out<*mut tidings_port>, port: bridge::Port, wake: Option<Arc<Callback<Wake>>>) {
+    out.set(PORTS.insert(Port { port, done: Mutex::default(), wake }));
 }
 
 /// The descriptor to wait for, -1 for a port that has none. It belongs to the port: only wait for it.
@@ -187,10 +162,18 @@ pub unsafe extern "C" fn tidings_port_cancel(port: *const tidings_port, token: u
     })
 }
 
-/// Frees a port and cancels what waits there. NULL is fine.
+/// Frees a port and cancels what waits there. Where it has a `wake`, waits for calls of it under way in other threads, so hold no
+/// lock that it takes, and do not free it from inside. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_port_free(port: *mut tidings_port) -> tidings_result {
-    entry("tidings_port_free", || PORTS.free("port", port))
+    entry("tidings_port_free", || {
+        if let Some(gone) = PORTS.remove("port", port)?
+            && let Some(wake) = &gone.wake
+        {
+            wake.close();
+        }
+        Ok(())
+    })
 }
 
 impl Port {

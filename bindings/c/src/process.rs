@@ -19,8 +19,10 @@ pub extern "C" fn tidings_abi_version() -> u32 {
 }
 
 /// Before a fork, in the parent. Give this and the two below to `pthread_atfork`, where the process forks and goes on with
-/// Tidings on both sides: hubs then open anew in the child, and only live calls, tails, writers and ports are
-/// `TIDINGS_FORKED` there.
+/// Tidings on both sides: no thread of the parent then holds a lock that the child needs. In the child hubs open anew, loggers go
+/// on, and options, texts, lists and whatever else does nothing by itself can be used. What lives in the parent's threads is
+/// `TIDINGS_FORKED` there and can only be freed: ports and answers, streams, writers, tails and exports, calls, outlets and their
+/// deliveries, outboxes, peers and listeners. Waits for what is under way in a store.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidings_before_fork() {
     let _ = entry("tidings_before_fork", || {
@@ -44,7 +46,7 @@ pub extern "C" fn tidings_after_fork_in_parent() {
 #[unsafe(no_mangle)]
 pub extern "C" fn tidings_after_fork_in_child() {
     let _ = entry("tidings_after_fork_in_child", || {
-        fork::thaw();
+        fork::thaw_in_child();
         bridge::after_fork();
         Ok(())
     });

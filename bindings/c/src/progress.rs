@@ -1,7 +1,7 @@
 //! What a request in progress may say: progress, and messages of the log.
 
 use std::ffi::c_char;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tidings_bridge::{self as bridge, Error, Progress, RequestId};
@@ -62,11 +62,11 @@ pub unsafe extern "C" fn tidings_progress_report(
                 memory::optional_text("message", message, message_len)?,
             )
         };
-        let progress = PROGRESSES.get("progress", progress)?;
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = (!total.is_nan()).then_some(total);
+        let (total, now) = ((!total.is_nan()).then_some(total), Duration::from_millis(now_ms));
+        let reported =
+            PROGRESSES.change("progress", progress, |progress| Ok(progress.report(value, total, message, now)))?;
         let nothing = std::ptr::null_mut();
-        let (json, reason) = match progress.report(value, total, message, Duration::from_millis(now_ms)) {
+        let (json, reason) = match reported {
             Ok(json) => (TEXTS.insert(json.into()), nothing),
             Err(reason) => (nothing, TEXTS.insert(reason.to_owned().into())),
         };
@@ -80,9 +80,10 @@ pub unsafe extern "C" fn tidings_progress_report(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_progress_end(progress: *const tidings_progress) -> tidings_result {
     entry("tidings_progress_end", || {
-        let progress = PROGRESSES.get("progress", progress)?;
-        progress.lock().unwrap_or_else(PoisonError::into_inner).end();
-        Ok(())
+        PROGRESSES.change("progress", progress, |progress| {
+            progress.end();
+            Ok(())
+        })
     })
 }
 

@@ -44,9 +44,9 @@ pub const TIDINGS_APPEND_CLOSE: u32 = 1;
 /// a writer.
 pub const TIDINGS_APPEND_GIVE_UP: u32 = 2;
 
-pub(crate) static STREAMS: Table<Stream> = Table::new(5);
-pub(crate) static WRITERS: Table<Writer> = Table::new(6);
-pub(crate) static TAILS: Table<Tail> = Table::new(7);
+pub(crate) static STREAMS: Table<Stream> = Table::of_process(5);
+pub(crate) static WRITERS: Table<Writer> = Table::of_process(6);
+pub(crate) static TAILS: Table<Tail> = Table::of_process(7);
 
 pub(crate) fn durability(value: i32) -> Result<Durability> {
     match value {
@@ -362,9 +362,9 @@ pub unsafe extern "C" fn tidings_tail_close(tail: *const tidings_tail) -> tiding
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_tail_free(tail: *mut tidings_tail) -> tidings_result {
     entry("tidings_tail_free", || {
-        if let Some(open) = TAILS.get_optional("tail", tail)? {
-            open.close();
+        if let Some(gone) = TAILS.remove("tail", tail)? {
+            gone.close();
         }
-        TAILS.free("tail", tail)
+        Ok(())
     })
 }

@@ -9,8 +9,8 @@
 #include "stage.h"
 
 static const char HELLO[] =
-    "\"surface\":\"c\",\"features\":[\"webhook\",\"config\",\"errors\",\"streams\",\"calls\",\"tasks\",\"processes\","
-    "\"crash\",\"outlets\",\"fanout\"]";
+    "\"surface\":\"c\",\"features\":[\"webhook\",\"encryption\",\"config\",\"errors\",\"streams\",\"calls\",\"tasks\","
+    "\"processes\",\"crash\",\"outlets\",\"fanout\"]";
 
 static step find_step(const char *op) {
   static const operation *const ALL[] = {RULES, STREAMS, CALLS, TASKS, FAN_OUT};

@@ -4,14 +4,22 @@
 
 #include "stage.h"
 
-static tidings_result open_webhook(const json *in, tidings_webhook **webhook) {
-  const json *secrets = json_member(in, "secrets");
-  tidings_bytes given[8];
+enum { MOST_TEXTS = 8 };
+
+/* A member that is a list of texts; says how many there are. */
+static size_t texts_of(const json *in, const char *name, tidings_bytes *texts) {
+  const json *list = json_member(in, name);
   size_t count = 0;
-  for (const json *one = secrets == NULL ? NULL : secrets->first; one != NULL && count < 8; one = one->next) {
-    given[count].data = (const uint8_t *)one->text;
-    given[count++].len = one->len;
+  for (const json *one = list == NULL ? NULL : list->first; one != NULL && count < MOST_TEXTS; one = one->next) {
+    texts[count].data = (const uint8_t *)one->text;
+    texts[count++].len = one->len;
   }
+  return count;
+}
+
+static tidings_result open_webhook(const json *in, tidings_webhook **webhook) {
+  tidings_bytes given[MOST_TEXTS];
+  const size_t count = texts_of(in, "secrets", given);
   return tidings_webhook_new(given, count, webhook);
 }
 
@@ -73,6 +81,23 @@ static tidings_result webhook_verify(stage *self, const json *in, buffer *out) {
     }
   }
   (void)tidings_webhook_free(webhook);
+  free(room.data);
+  return result == TIDINGS_UNVERIFIED ? TIDINGS_OK : result;
+}
+
+static tidings_result jwe_decrypt(stage *self, const json *in, buffer *out) {
+  buffer room = {NULL, 0, 0};
+  tidings_webhook_keys *keys = NULL;
+  tidings_text *plain = NULL;
+  tidings_bytes given[MOST_TEXTS];
+  const size_t count = texts_of(in, "keys", given);
+  const text body = bytes_of(in, "body", &room);
+  tidings_result result = tidings_webhook_keys_new(given, count, &keys);
+  (void)self;
+  if (result == TIDINGS_OK) result = tidings_webhook_decrypt(keys, BYTES(body), &plain);
+  if (result == TIDINGS_OK) put_text(out, "text", plain);
+  if (result == TIDINGS_UNVERIFIED) put_name_of_failure(out);
+  (void)tidings_webhook_keys_free(keys);
   free(room.data);
   return result == TIDINGS_UNVERIFIED ? TIDINGS_OK : result;
 }
@@ -151,6 +176,6 @@ static tidings_result error_code(stage *self, const json *in, buffer *out) {
 }
 
 const operation RULES[] = {
-    {"webhook.sign", webhook_sign}, {"webhook.verify", webhook_verify}, {"config.check", config_check},
-    {"error.code", error_code},     {NULL, NULL},
+    {"webhook.sign", webhook_sign}, {"webhook.verify", webhook_verify}, {"jwe.decrypt", jwe_decrypt},
+    {"config.check", config_check}, {"error.code", error_code},         {NULL, NULL},
 };
