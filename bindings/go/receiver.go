@@ -1,6 +1,7 @@
 package tidings
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,7 @@ type Received struct {
 	ID string
 	// Time is when the attempt was made.
 	Time time.Time
-	// Body is as it came.
+	// Body is as it came, or what it was before it was encrypted to this receiver: see [DecryptWith].
 	Body []byte
 }
 
@@ -40,9 +41,33 @@ func (r *Received) Tiding() (*Tiding, error) {
 // MaxReceived is how long a body [Webhook.Handler] reads: a sender's own limit is 256 KiB unless its operator raised it.
 const MaxReceived = 4 << 20
 
+// A HandlerOption of [Webhook.Handler].
+type HandlerOption struct{ apply func(*handling) }
+
+type handling struct{ keys *DecryptionKeys }
+
+// DecryptWith has bodies decrypted that were encrypted to one of these keys, before they are handed over. Those in the clear are
+// as before. One that none of the keys opens is answered by 500, so that it comes again when the right key is here.
+func DecryptWith(keys *DecryptionKeys) HandlerOption {
+	return HandlerOption{func(handling *handling) { handling.keys = keys }}
+}
+
+// plain is the body that is handed over. Its content type does not tell whether it is encrypted, for that is not signed: JSON never
+// begins as a JWE does.
+func (h handling) plain(body []byte) ([]byte, error) {
+	if start := bytes.TrimLeft(body, " \t\r\n"); h.keys == nil || bytes.HasPrefix(start, []byte("{")) {
+		return body, nil
+	}
+	return h.keys.Decrypt(body)
+}
+
 // Handler verifies webhooks and answers challenges, and hands over the rest. What receive returns decides: nil is 204, and an
 // error 500, upon which the sender tries again. A webhook may come more than once, under the same id.
-func (w *Webhook) Handler(receive func(ctx context.Context, received *Received) error) http.Handler {
+func (w *Webhook) Handler(receive func(ctx context.Context, received *Received) error, options ...HandlerOption) http.Handler {
+	var handling handling
+	for _, option := range options {
+		option.apply(&handling)
+	}
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodPost {
 			response.Header().Set("Allow", http.MethodPost)
@@ -69,8 +94,12 @@ func (w *Webhook) Handler(receive func(ctx context.Context, received *Received) 
 			_, _ = response.Write(answer)
 			return
 		}
-		received := &Received{ID: request.Header.Get("webhook-id"), Body: body, Time: timeOf(request.Header)}
-		if err := receive(request.Context(), received); err != nil {
+		plain, err := handling.plain(body)
+		if err == nil {
+			received := &Received{ID: request.Header.Get("webhook-id"), Body: plain, Time: timeOf(request.Header)}
+			err = receive(request.Context(), received)
+		}
+		if err != nil {
 			http.Error(response, "the webhook could not be taken", http.StatusInternalServerError)
 			return
 		}

@@ -87,3 +87,42 @@ func ChallengeAnswer(body []byte) []byte {
 	}
 	return nil
 }
+
+// DecryptionKeys are a receiver's private keys, for bodies that are encrypted to it (`publicKey` of a route).
+type DecryptionKeys struct{ keys *C.tidings_webhook_keys }
+
+// NewDecryptionKeys takes keys on P-256 or X25519, each the JSON text of a JWK with its `d`: several while one replaces the other.
+// The message of an error holds nothing of a key.
+func NewDecryptionKeys(jwks ...string) (*DecryptionKeys, error) {
+	var given given
+	defer given.release()
+	list := make([][]byte, len(jwks))
+	for at, jwk := range jwks {
+		list[at] = []byte(jwk)
+	}
+	keys := &DecryptionKeys{}
+	err := attempt(func() C.tidings_result {
+		list, count := given.several(list)
+		return C.tidings_webhook_keys_new(list, count, &keys.keys)
+	})
+	if err != nil {
+		return nil, err
+	}
+	runtime.AddCleanup(keys, func(handle *C.tidings_webhook_keys) { C.tidings_webhook_keys_free(handle) }, keys.keys)
+	return keys, nil
+}
+
+// Decrypt reads a body that was encrypted to one of the keys: a JWE in its compact form (RFC 7516), ECDH-ES with A256GCM. Verify
+// it first: the signature is over the body as it came. It fails with a [WebhookError], whose Code names the rule.
+func (k *DecryptionKeys) Decrypt(body []byte) ([]byte, error) {
+	defer runtime.KeepAlive(k)
+	var plain *C.tidings_text
+	err := attempt(func() C.tidings_result {
+		bytes, bytesLen := raw(body)
+		return C.tidings_webhook_decrypt(k.keys, bytes, bytesLen, &plain)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []byte(takeText(plain)), nil
+}

@@ -14,7 +14,7 @@ import (
 	tidings "github.com/tidings-mcp/tidings/bindings/go"
 )
 
-var features = []string{"webhook", "config", "errors", "streams", "calls", "tasks", "processes", "crash", "fanout", "outlets"}
+var features = []string{"webhook", "encryption", "config", "errors", "streams", "calls", "tasks", "processes", "crash", "fanout", "outlets"}
 
 type question struct {
 	ID json.RawMessage `json:"id"`

@@ -62,8 +62,9 @@ func (s *stage) forget() {
 
 func (s *stage) steps() map[string]step {
 	steps := map[string]step{
-		"webhook.sign": taking(webhookSign), "webhook.verify": taking(webhookVerify), "config.check": taking(s.configCheck),
-		"error.code": taking(errorCode), "stage.reset": taking(s.reset), "hub.open": taking(s.hubOpen), "hub.close": taking(s.hubClose),
+		"webhook.sign": taking(webhookSign), "webhook.verify": taking(webhookVerify), "jwe.decrypt": taking(jweDecrypt),
+		"config.check": taking(s.configCheck),
+		"error.code":   taking(errorCode), "stage.reset": taking(s.reset), "hub.open": taking(s.hubOpen), "hub.close": taking(s.hubClose),
 		"hub.stats": taking(s.hubStats), "hub.new_writer": taking(s.newWriter), "hub.resume": taking(s.resume),
 		"hub.deliveries": taking(s.deliveries), "hub.outlet": taking(s.outlet), "outlet.next": taking(s.outletNext),
 		"stream.append": taking(s.append), "stream.close": taking(s.closeStream), "stream.claim": taking(s.claim),
@@ -164,6 +165,18 @@ func webhookSign(given struct {
 	}
 	signature, err := webhook.Sign(given.ID, time.Unix(given.Timestamp, 0), given.Body)
 	return object{"signature": signature}, err
+}
+
+func jweDecrypt(given struct {
+	Keys []string
+	Body raw
+}) (object, error) {
+	keys, err := tidings.NewDecryptionKeys(given.Keys...)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := keys.Decrypt(given.Body)
+	return object{"text": string(plain)}, err
 }
 
 func webhookVerify(given struct {
