@@ -1,12 +1,13 @@
 """Runs the official MCP conformance suite on the SDKs' own servers, with our adapter and without, and compares.
 
-  python tests/official              both SDKs, and both revisions that the suite has requirements for
+  python tests/official              all SDKs, and both revisions that the suite has requirements for
+  python tests/official SDK…         these only, of servers.py
   python tests/official --keep DIR   the suite's own reports stay there
 
 A scenario passes when no check of it fails with us, be it what the SDK does by itself or the Tasks extension, which neither
-serves, and none comes out worse with us than without. Where an SDK itself fails, MAY_FAIL names the scenario. The suite is pinned by package-lock.json and
-installed into .cache/official; the TypeScript server needs what tools/node-env makes. Without npm the whole is skipped, and
-with CI=true that is a failure. The last line reads `official: N passed, N failed, N skipped`.
+serves, and none comes out worse with us than without. Where an SDK itself fails, `may_fail` names the scenario. The suite is pinned by package-lock.json and
+installed into .cache/official; the TypeScript server needs what tools/node-env makes. Without npm the whole is skipped, without Go
+its SDK, and with CI=true either is a failure. The last line reads `official: N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -23,21 +24,14 @@ from pathlib import Path
 from typing import Final
 
 from comparing import Checks, faults, read_checks
+from servers import HERE, ROOT, SDKS
 
-HERE: Final = Path(__file__).resolve().parent
-CACHE: Final = HERE.parent.parent / ".cache" / "official"
+CACHE: Final = ROOT / ".cache" / "official"
 SUITE: Final = CACHE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 # The suite needs Node.js 22; the machine's own may be older.
 NODE: Final = CACHE / "node_modules" / "node" / "bin" / "node"
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
-SERVERS: Final = {
-    "python": [sys.executable, str(HERE / "server.py")],
-    "typescript": ["node", str(HERE / "typescript" / "server.mjs")],
-}
-"""By SDK: the server, which takes `plain`, or `attached` and a database."""
-MAY_FAIL: Final = {"typescript": ("http-custom-header-server-validation",)}
-"""By SDK: scenarios that its own server fails. The TypeScript low-level server does not check `x-mcp-header`."""
 INSTALL: Final = "apt-get install -y npm"
 # Far above what a run takes: it only ends what hangs.
 LIMIT_SECONDS: Final = 300
@@ -63,9 +57,9 @@ def install() -> None:
 class Fixture:
     """The server in a process of its own."""
 
-    def __init__(self, sdk: str, *arguments: str) -> None:
+    def __init__(self, sdk: str, command: list[str]) -> None:
         self._process = subprocess.Popen(
-            [*SERVERS[sdk], *arguments],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -74,7 +68,11 @@ class Fixture:
         line = self._process.stdout.readline()
         if not line:
             sys.exit(f"official: the {sdk} fixture server does not start")
-        self.url = f"http://127.0.0.1:{int(line)}/mcp"
+        self._port, self._path = int(line), SDKS[sdk].path
+
+    def url(self, revision: str) -> str:
+        """Where it serves that revision."""
+        return f"http://127.0.0.1:{self._port}{self._path.format(revision=revision)}"
 
     def stop(self) -> None:
         """End it in good order."""
@@ -99,50 +97,71 @@ def run_suite(url: str, revision: str, reports: Path) -> Checks:
     return found
 
 
-def run_both(reports: Path, sdk: str, *arguments: str) -> dict[str, Checks]:
+def run_both(reports: Path, sdk: str, command: list[str], *arguments: str) -> dict[str, Checks]:
     """Both revisions against one fixture server, by revision."""
-    fixture = Fixture(sdk, *arguments)
+    fixture = Fixture(sdk, [*command, *arguments])
     reports = reports / sdk / arguments[0]
     try:
-        return {revision: run_suite(fixture.url, revision, reports / revision) for revision in REVISIONS}
+        return {revision: run_suite(fixture.url(revision), revision, reports / revision) for revision in REVISIONS}
     finally:
         fixture.stop()
 
 
+def without_npm() -> int:
+    must = os.environ.get("CI") == "true"
+    print(f"official: skipped, npm is missing; install it with: {INSTALL}")
+    print(f"official: 0 passed, {int(must)} failed, {int(not must)} skipped")
+    return int(must)
+
+
+def compare(sdk: str, without: Checks, with_us: Checks, revision: str) -> tuple[int, int]:
+    """Says what one revision came to; how many scenarios passed and how many failed."""
+    wrong = faults(without, with_us, may_fail=SDKS[sdk].may_fail)
+    for scenario, lines in sorted(wrong.items()):
+        print(f"{'FAIL' if lines else 'ok':4}  {sdk}  {revision}  {scenario}")
+        for line in lines:
+            print(f"      {line}")
+    failed = sum(bool(lines) for lines in wrong.values())
+    return len(wrong) - failed, failed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sdk", nargs="*", choices=[*SDKS, []], metavar="SDK", help=", ".join(SDKS))
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where the suite's reports stay")
     options = parser.parse_args()
     if shutil.which("npm") is None:
-        print(f"official: skipped, npm is missing; install it with: {INSTALL}")
+        return without_npm()
+    passed = failed = skipped = 0
+    commands: dict[str, list[str]] = {}
+    for sdk in options.sdk or SDKS:
+        trouble = SDKS[sdk].trouble()
+        if trouble is None:
+            commands[sdk] = SDKS[sdk].prepare()
+            continue
+        print(f"skip  {sdk}: {trouble}")
         must = os.environ.get("CI") == "true"
-        print(f"official: 0 passed, {int(must)} failed, {int(not must)} skipped")
-        return int(must)
+        failed, skipped = failed + must, skipped + (not must)
     install()
     # A run waits most of its time, so that all of them together take hardly longer than one.
     with (
         tempfile.TemporaryDirectory(prefix="tidings-official-") as scratch,
-        ThreadPoolExecutor(2 * len(SERVERS)) as pool,
+        ThreadPoolExecutor(2 * len(SDKS)) as pool,
     ):
         reports = options.keep or Path(scratch) / "reports"
         running = {
             sdk: (
-                pool.submit(run_both, reports, sdk, "plain"),
-                pool.submit(run_both, reports, sdk, "attached", str(Path(scratch) / f"{sdk}.db")),
+                pool.submit(run_both, reports, sdk, command, "plain"),
+                pool.submit(run_both, reports, sdk, command, "attached", str(Path(scratch) / f"{sdk}.db")),
             )
-            for sdk in SERVERS
+            for sdk, command in commands.items()
         }
         found = {sdk: (without.result(), with_us.result()) for sdk, (without, with_us) in running.items()}
-    passed = failed = 0
     for sdk, (without, with_us) in found.items():
         for revision in REVISIONS:
-            wrong = faults(without[revision], with_us[revision], may_fail=MAY_FAIL.get(sdk, ()))
-            for scenario, lines in sorted(wrong.items()):
-                passed, failed = passed + (not lines), failed + bool(lines)
-                print(f"{'FAIL' if lines else 'ok':4}  {sdk}  {revision}  {scenario}")
-                for line in lines:
-                    print(f"      {line}")
-    print(f"official: {passed} passed, {failed} failed, 0 skipped")
+            here = compare(sdk, without[revision], with_us[revision], revision)
+            passed, failed = passed + here[0], failed + here[1]
+    print(f"official: {passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
