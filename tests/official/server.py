@@ -36,51 +36,51 @@ def _typed(kind: type[BaseModel], result: Result) -> BaseModel:
     return (InputRequiredResult if result.get("resultType") == "input_required" else kind).model_validate(result)
 
 
+def _described(name: str) -> Result:
+    return {"name": name, "description": f"The suite's {name}."}
+
+
 async def _list_tools(ctx: Context, params: Any) -> Any:
-    listed = [
-        {"name": name, "description": f"The suite's {name}.", "inputSchema": schema}
-        for name, (schema, _) in fixture.TOOLS.items()
-    ]
+    listed = [{**_described(name), "inputSchema": tool["inputSchema"]} for name, tool in fixture.DATA["tools"].items()]
     return _typed(types.ListToolsResult, {"tools": listed})
 
 
 async def _call_tool(ctx: Context, params: types.CallToolRequestParams) -> Any:
-    found = fixture.TOOLS.get(params.name)
+    found = fixture.DATA["tools"].get(params.name)
     if found is None:
         raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
-    return _typed(types.CallToolResult, await found[1](ctx, params.arguments or {}))
+    return _typed(types.CallToolResult, await fixture.call(ctx, found, params.arguments or {}))
 
 
 async def _list_prompts(ctx: Context, params: Any) -> Any:
     listed = [
         {
-            "name": name,
-            "description": f"The suite's {name}.",
-            "arguments": [{"name": argument, "required": True} for argument in prompt.arguments],
+            **_described(name),
+            "arguments": [{"name": argument, "required": True} for argument in prompt.get("arguments", [])],
         }
-        for name, prompt in fixture.PROMPTS.items()
+        for name, prompt in fixture.DATA["prompts"].items()
     ]
     return _typed(types.ListPromptsResult, {"prompts": listed})
 
 
 async def _get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-    prompt = fixture.PROMPTS.get(params.name)
-    if prompt is None:
+    found = fixture.DATA["prompts"].get(params.name)
+    if found is None:
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}")
-    return _typed(types.GetPromptResult, prompt.get(ctx, params.arguments or {}))
+    return _typed(types.GetPromptResult, fixture.get(ctx, found, params.arguments))
 
 
 async def _list_resources(ctx: Context, params: Any) -> Any:
-    uris = {fixture.TEXT_URI: "text/plain", fixture.BINARY_URI: "image/png", fixture.WATCHED_URI: "text/plain"}
     listed = [
-        {"uri": uri, "name": uri, "description": f"The suite's {uri}.", "mimeType": mime} for uri, mime in uris.items()
+        {"uri": uri, "mimeType": contents["mimeType"], **_described(uri)}
+        for uri, contents in fixture.DATA["resources"].items()
     ]
     return _typed(types.ListResourcesResult, {"resources": listed})
 
 
 async def _list_templates(ctx: Context, params: Any) -> Any:
-    template = {"uriTemplate": fixture.TEMPLATE, "name": "template", "description": "The suite's template."}
-    return _typed(types.ListResourceTemplatesResult, {"resourceTemplates": [template]})
+    listed = [{"uriTemplate": template, **_described("template")} for template in fixture.DATA["templates"]]
+    return _typed(types.ListResourceTemplatesResult, {"resourceTemplates": listed})
 
 
 async def _read(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
@@ -88,8 +88,7 @@ async def _read(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
 
 
 async def _complete(ctx: Context, params: Any) -> Any:
-    values = {"values": ["paris", "park", "party"], "total": 3, "hasMore": False}
-    return _typed(types.CompleteResult, {"completion": values})
+    return _typed(types.CompleteResult, {"completion": fixture.DATA["completion"]})
 
 
 async def _nothing(ctx: Context, params: Any) -> Any:
@@ -145,7 +144,7 @@ def main() -> None:
     import tidings.mcp
     from tidings import Hub
 
-    modes = dict.fromkeys(fixture.ALWAYS, "always") | dict.fromkeys(fixture.REQUIRED, "required")
+    modes = {name: tool["task"] for name, tool in fixture.DATA["tools"].items() if "task" in tool}
     hub = Hub(f"sqlite:{sys.argv[2]}")
     terms = tidings.mcp.Tasks(inline=0.25, tools=modes)
     tidings.mcp.attach(server, hub, routes=["webhook"], tasks=terms, tasks_stream=True, timeout=60)

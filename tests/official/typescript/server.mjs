@@ -7,7 +7,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 
-import { BUS, PROMPTS, read, RESOURCES, TASKS, TEMPLATE, TOOLS } from "./fixture.mjs";
+import { BUS, call, DATA, get, read, TASKS } from "./fixture.mjs";
 import * as sdk from "./packages.mjs";
 
 const [, , mode, database] = process.argv;
@@ -28,36 +28,34 @@ function makeServer() {
   const info = { name: "conformance", version: "1" };
   const server = new sdk.Server(info, { capabilities, requestState: { verify: codec.verify } });
   server.setRequestHandler("tools/list", () => ({
-    tools: [...TOOLS].map(([name, { schema }]) => ({ ...described(name), inputSchema: schema })),
+    tools: Object.entries(DATA.tools).map(([name, { inputSchema }]) => ({ ...described(name), inputSchema })),
   }));
-  server.setRequestHandler("tools/call", async ({ params }, ctx) => {
-    const tool = TOOLS.get(params.name);
+  server.setRequestHandler("tools/call", ({ params }, ctx) => {
+    const tool = DATA.tools[params.name];
     if (tool === undefined) throw new sdk.ProtocolError(-32602, `Unknown tool: ${params.name}`);
-    return tool.run(ctx, params.arguments ?? {}, (state) => codec.mint(state, ctx));
+    return call(ctx, tool, params.arguments ?? {}, (state) => codec.mint(state, ctx));
   });
   server.setRequestHandler("prompts/list", () => ({
-    prompts: [...PROMPTS].map(([name, [names]]) => ({
+    prompts: Object.entries(DATA.prompts).map(([name, { arguments: names = [] }]) => ({
       ...described(name),
       arguments: names.map((argument) => ({ name: argument, required: true })),
     })),
   }));
   server.setRequestHandler("prompts/get", ({ params }, ctx) => {
-    const prompt = PROMPTS.get(params.name);
+    const prompt = DATA.prompts[params.name];
     if (prompt === undefined) throw new sdk.ProtocolError(-32602, `Unknown prompt: ${params.name}`);
-    return prompt[1](ctx, params.arguments ?? {});
+    return get(ctx, prompt, params.arguments ?? {}, (state) => codec.mint(state, ctx));
   });
   server.setRequestHandler("resources/list", () => ({
-    resources: [...RESOURCES].map(([uri, { mimeType }]) => ({ uri, ...described(uri), mimeType })),
+    resources: Object.entries(DATA.resources).map(([uri, { mimeType }]) => ({ uri, ...described(uri), mimeType })),
   }));
   server.setRequestHandler("resources/templates/list", () => ({
-    resourceTemplates: [{ uriTemplate: TEMPLATE, ...described("template") }],
+    resourceTemplates: Object.keys(DATA.templates).map((uriTemplate) => ({ uriTemplate, ...described("template") })),
   }));
   server.setRequestHandler("resources/read", ({ params }) => read(params.uri));
   server.setRequestHandler("resources/subscribe", () => ({}));
   server.setRequestHandler("resources/unsubscribe", () => ({}));
-  server.setRequestHandler("completion/complete", () => ({
-    completion: { values: ["paris", "park", "party"], total: 3, hasMore: false },
-  }));
+  server.setRequestHandler("completion/complete", () => ({ completion: DATA.completion }));
   server.setRequestHandler("logging/setLevel", () => ({}));
   const tasks = { inlineMs: 250, tools: TASKS };
   ours?.attach(server, hub, { routes: ["webhook"], timeoutMs: 60_000, tasks, tasksStream: true });
