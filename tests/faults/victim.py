@@ -65,6 +65,10 @@ def main(spec: dict[str, Any]) -> None:
         stage.reset()
         return JSONResponse(None)
 
+    async def flush(request: Request) -> JSONResponse:
+        await hub.flush()
+        return JSONResponse(None)
+
     def counts(request: Request) -> JSONResponse:
         stats = hub.stats()
         names = ("groups", "events", "lost", "refused", "failures", "failing")
@@ -74,7 +78,7 @@ def main(spec: dict[str, Any]) -> None:
     def deliveries(request: Request) -> JSONResponse:
         return JSONResponse([[found.call_id, found.state, found.attempts] for found in hub.deliveries()])
 
-    for endpoint in (reached, release, reset, counts, deliveries):
+    for endpoint in (reached, release, reset, flush, counts, deliveries):
         app.router.routes.append(Route(f"/stage/{endpoint.__name__}", endpoint))
 
     config = uvicorn.Config(
