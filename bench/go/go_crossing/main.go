@@ -1,4 +1,5 @@
-// What it costs to come from Go: the same calls of the same library in one process, from C in a loop and from Go one by one.
+// What it costs to come from C and from Go: the same appends and reads from Rust, in a process of their own (bench/rust, `_crossing`), and
+// in this one from C in a loop and from Go one by one. Rounds alternate.
 package main
 
 /*
@@ -93,12 +94,16 @@ func main() {
 	fromC := C.c_hub()
 	cWriter, cPayload := C.c_writer(fromC, C.CString("c")), (*C.uint8_t)(C.CBytes(payload))
 
+	rust := report.Must(startPeer())
+	defer rust.stop()
+
 	// What waits for the store is bounded: committed outside of what is measured.
 	flushed := func() {
 		report.Must(0, writer.Flush(ctx, tidings.Process))
 		ok(C.c_flush(cWriter))
+		rust.does("flush")
 	}
-	append := report.Each(appends, func() {
+	append := report.Each(appends, func() { rust.does("append", appends) }, flushed, func() {
 		ok(C.c_append(cWriter, cPayload, C.size_t(len(payload)), C.size_t(appends)))
 	}, flushed, func() {
 		for range appends {
@@ -109,7 +114,7 @@ func main() {
 		for range crossings {
 			C.tidings_abi_version()
 		}
-	})
+	}, func() { rust.does("copy", crossings) })
 
 	for range page {
 		report.Must(writer.Append("message", payload))
@@ -117,7 +122,7 @@ func main() {
 	flushed()
 	stream, cStream := report.Must(hub.Stream("bench", "go")), C.c_stream(fromC, C.CString("c"))
 	room := (*C.char)(C.malloc(C.size_t(len(payload))))
-	read := report.Each(reads*page, func() { ok(C.c_read(cStream, page, C.size_t(reads), room)) }, func() {
+	read := report.Each(reads*page, func() { rust.does("read", reads) }, func() { ok(C.c_read(cStream, page, C.size_t(reads), room)) }, func() {
 		for range reads {
 			if found := report.Must(stream.Read(ctx, tidings.Earliest, page)); len(found.Events) != page {
 				log.Fatalf("%d events", len(found.Events))
@@ -128,10 +133,17 @@ func main() {
 
 	fmt.Printf("%s; `memory:`, payloads of %d bytes, pages of %d events; nanoseconds, median of %d rounds with their range.\n\n",
 		report.Machine(), len(payload), page, report.Rounds())
-	report.Row("", "from C", "from Go", "Go − C")
-	report.Row("---", "---", "---", "---")
-	difference := func(c, own []float64) string { return fmt.Sprintf("%.0f", report.Median(own)-report.Median(c)) }
-	report.Row("a call that does nothing", "", report.Spread(crossing[0]), "")
-	report.Row("one append, to its return", report.Spread(append[0]), report.Spread(append[2]), difference(append[0], append[2]))
-	report.Row("one event of a read, copied", report.Spread(read[0]), report.Spread(read[1]), difference(read[0], read[1]))
+	report.Row("", "from Rust", "from C", "from Go", "C − Rust", "Go − C")
+	report.Row("---", "---", "---", "---", "---", "---")
+	report.Row("the floor: its bytes, copied", report.Spread(crossing[1]), "", "", "", "")
+	report.Row("a call that does nothing", "", "", report.Spread(crossing[0]), "", "")
+	row("one append, to its return", append[0], append[2], append[4])
+	row("one event of a read, copied", read[0], read[1], read[2])
+}
+
+func row(name string, rust, c, own []float64) {
+	difference := func(more, less []float64) string {
+		return fmt.Sprintf("%.0f", report.Median(more)-report.Median(less))
+	}
+	report.Row(name, report.Spread(rust), report.Spread(c), report.Spread(own), difference(c, rust), difference(own, c))
 }

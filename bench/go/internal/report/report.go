@@ -41,15 +41,17 @@ func Machine() string {
 }
 
 // Each is how many nanoseconds one of count took, in each round. Rounds of several measurements alternate, so that what else the machine
-// does falls on all of them.
+// does falls on all of them. One more goes before, which warms all and does not count.
 func Each(count int, all ...func()) [][]float64 {
 	found := make([][]float64, len(all))
-	for range Rounds() {
+	for round := range Rounds() + 1 {
 		for at, measured := range all {
 			runtime.GC()
 			began := time.Now()
 			measured()
-			found[at] = append(found[at], float64(time.Since(began).Nanoseconds())/float64(count))
+			if took := time.Since(began); round > 0 {
+				found[at] = append(found[at], float64(took.Nanoseconds())/float64(count))
+			}
 		}
 	}
 	return found
