@@ -1432,6 +1432,11 @@ tidings_result tidings_tail_next(const tidings_tail *tail,
 // Where the reader stands after all that was taken.
 tidings_result tidings_tail_cursor(const tidings_tail *tail, tidings_text **cursor);
 
+// Whether the stream is open and yet nothing more is to come, for the process of its writer is gone: sets 1 or 0. Only a new
+// claim continues such a stream; what is committed may still have to be read. Reads the store.
+tidings_result tidings_tail_abandoned(const tidings_tail *tail,
+                                      int32_t *abandoned);
+
 // Ends a tail: whoever waits for it is told the end.
 tidings_result tidings_tail_close(const tidings_tail *tail);
 

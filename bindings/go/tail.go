@@ -87,6 +87,15 @@ func (t *Tail) Cursor() (string, error) {
 	return takeText(text), err
 }
 
+// Abandoned tells whether the stream is open and yet nothing more is to come, for the process of its writer is gone. What is
+// committed may still have to be read.
+func (t *Tail) Abandoned() (bool, error) {
+	defer runtime.KeepAlive(t)
+	var abandoned C.int32_t
+	err := attempt(func() C.tidings_result { return C.tidings_tail_abandoned(t.tail, &abandoned) })
+	return abandoned != 0, err
+}
+
 // Close ends the tail: whoever waits for it gets [io.EOF].
 func (t *Tail) Close() error {
 	defer runtime.KeepAlive(t)

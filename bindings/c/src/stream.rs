@@ -349,6 +349,18 @@ pub unsafe extern "C" fn tidings_tail_cursor(
     })
 }
 
+/// Whether the stream is open and yet nothing more is to come, for the process of its writer is gone: sets 1 or 0. Only a new
+/// claim continues such a stream; what is committed may still have to be read. Reads the store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidings_tail_abandoned(tail: *const tidings_tail, abandoned: *mut i32) -> tidings_result {
+    entry("tidings_tail_abandoned", || {
+        // SAFETY: the header's conventions.
+        let out = unsafe { Out::new("abandoned", abandoned) }?;
+        out.set(i32::from(TAILS.get("tail", tail)?.abandoned()?));
+        Ok(())
+    })
+}
+
 /// Ends a tail: whoever waits for it is told the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_tail_close(tail: *const tidings_tail) -> tidings_result {
