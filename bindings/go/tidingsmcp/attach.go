@@ -3,172 +3,193 @@ package tidingsmcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"time"
+	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	tidings "github.com/tidings-mcp/tidings/bindings/go"
 )
 
-// Options of [Attach]. The zero value offers no routes: configs are left alone.
-type Options struct {
-	// Routes are the route types that clients may use: `webhook`.
-	Routes []string
-	// Timeout is the server's limit of a tool; nil, or 0 of it, is none. A client may only lower it.
-	Timeout func(tool string) time.Duration
-	// DetachedCalls is how many calls of one principal may run on without their connection; 0 is 64.
-	DetachedCalls int
-	// DetachedTime is how long each of them may; 0 is one hour.
-	DetachedTime time.Duration
-}
-
-// Attach watches the tool calls of a server whose requests bring a notificationConfig, and says so in its capabilities. The config is
-// checked and on disk before the tool runs; the result's _meta has the acknowledgement; the outcome is on disk before the result is
-// returned, and told where the config says.
+// Attach brings a hub to a server, before its sessions connect.
 //
-// It belongs with [Handler] or [Transport]: the SDK drops what it does not know before any middleware sees it.
+// Sessions are told what [tidings.Hub.Notify] publishes, here or in another process on the same store: those up to 2025-11-25 of
+// what the server's capabilities announce and of the resources they subscribed to, listeners of 2026-07-28 within their filters.
+//
+// With Routes, tool calls whose requests bring a notificationConfig are watched, and the capabilities say so. The config is checked
+// and on disk before the tool runs; it is acknowledged before that, and again in the result's _meta; the outcome is on disk before the
+// result is returned, and told where the config says.
+//
+// With Tasks, a call that takes longer than two seconds is answered with a task, whose record is on disk by then, and which the client
+// asks for by its id, also after a restart.
+//
+// It belongs with [Handler] or [Transport]: the SDK drops what it does not know before any middleware sees it, and sends nothing but
+// its own. Middleware for sending that is added to the server sees notifications of ours as progress without a token.
 func Attach(server *mcp.Server, hub *tidings.Hub, options Options) error {
-	if len(options.Routes) == 0 {
-		return nil
-	}
-	if options.DetachedCalls == 0 {
-		options.DetachedCalls = 64
-	}
-	if options.DetachedTime == 0 {
-		options.DetachedTime = time.Hour
-	}
-	attached := &attachment{hub: hub, options: options}
-	err := mcp.AddReceivingCustomMethod(server, cancelMethod, attached.cancel)
+	options, err := options.whole(hub)
 	if err != nil {
 		return err
 	}
+	attached := &attachment{hub: hub, options: options, shared: sharedOf(hub)}
+	if len(options.Routes) > 0 {
+		if err := serveCustom(server, cancelMethod, attached.cancelCall); err != nil {
+			return err
+		}
+	}
+	if err := attached.serveTasks(server); err != nil {
+		return err
+	}
+	if len(options.DefaultRoutes) > 0 {
+		everyCall.Store(true)
+	}
 	server.AddReceivingMiddleware(attached.receive)
-	server.AddSendingMiddleware(record)
+	server.AddSendingMiddleware(attached.send)
 	return nil
 }
 
 type attachment struct {
 	hub     *tidings.Hub
 	options Options
+	shared  *shared
+	// links are the sessions that outlive a request, by *mcp.ServerSession.
+	links sync.Map
+}
+
+// watches tells whether calls that bring or get routes are watched.
+func (a *attachment) watches() bool {
+	return len(a.options.Routes) > 0 || len(a.options.DefaultRoutes) > 0
 }
 
 func (a *attachment) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		session := request.GetSession().(*mcp.ServerSession)
 		switch asked := request.(type) {
 		case *mcp.CallToolRequest:
-			return a.toolsCall(ctx, method, asked, next)
-		default:
-			if method == cancelMethod {
-				ctx = context.WithValue(ctx, extraKey{}, request.GetExtra())
-			}
+			return a.toolsCall(ctx, asked, func(ctx context.Context, request *mcp.CallToolRequest) (mcp.Result, error) {
+				return next(ctx, method, request)
+			})
+		case *mcp.ServerRequest[*mcp.InitializeParams]:
 			result, err := next(ctx, method, request)
-			return a.advertised(result), err
+			if found, is := result.(*mcp.InitializeResult); is && err == nil {
+				return a.initialized(session, asked, found), nil
+			}
+			return result, err
+		case *mcp.ServerRequest[*mcp.DiscoverParams]:
+			result, err := next(ctx, method, request)
+			if found, is := result.(*mcp.DiscoverResult); is && err == nil {
+				a.discovered(asked, found)
+			}
+			return result, err
+		case *mcp.SubscribeRequest:
+			result, err := next(ctx, method, request)
+			if link := a.linkOf(session); err == nil && link != nil {
+				link.subscribe(asked.Params.URI, true)
+			}
+			return result, err
+		case *mcp.UnsubscribeRequest:
+			result, err := next(ctx, method, request)
+			if link := a.linkOf(session); err == nil && link != nil {
+				link.subscribe(asked.Params.URI, false)
+			}
+			return result, err
+		case *mcp.SubscriptionsListenRequest:
+			return a.listen(ctx, method, asked, next)
+		case *mcp.ServerRequest[*mcp.InitializedParams]:
+			result, err := next(ctx, method, request)
+			if link := a.linkOf(session); err == nil && link != nil {
+				link.ready()
+			}
+			return result, err
 		}
+		// The handler of a method of ours is not told what the SDK tells middleware.
+		return next(context.WithValue(ctx, extraKey{}, request.GetExtra()), method, request)
 	}
 }
 
-// extraKey brings what the SDK tells middleware of a request to the handler of a custom method, which it does not tell.
 type extraKey struct{}
 
-// advertised says in the capabilities which routes there are.
-func (a *attachment) advertised(result mcp.Result) mcp.Result {
-	switch given := result.(type) {
-	case *mcp.InitializeResult:
-		given.Capabilities.AddExtension(extension, a.capability())
-		return &initialized{given, a.capability()}
-	case *mcp.DiscoverResult:
-		given.Capabilities.AddExtension(extension, a.capability())
-	}
-	return result
-}
-
-func (a *attachment) capability() map[string]any {
-	return map[string]any{"supportedRouteTypes": a.options.Routes}
-}
-
-// initialized adds the capability under the name that the draft has for it, which the SDK's type has no place for.
-type initialized struct {
-	*mcp.InitializeResult
-	capability map[string]any
-}
-
-func (i *initialized) MarshalJSON() ([]byte, error) {
-	text, err := json.Marshal(i.InitializeResult)
-	if err != nil {
-		return nil, err
-	}
-	var result, capabilities map[string]json.RawMessage
-	if err := json.Unmarshal(text, &result); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(result["capabilities"], &capabilities); err != nil {
-		return nil, err
-	}
-	capabilities[configKey] = mustJSON(i.capability)
-	result["capabilities"] = mustJSON(capabilities)
-	return json.Marshal(result)
-}
-
-// CancelParams are those of `io.tidings/calls/cancel`.
-type CancelParams struct {
-	mcp.ParamsBase
-	CallID string `json:"callId"`
-}
-
-// CancelResult is the answer to it.
-type CancelResult struct{ mcp.ResultBase }
-
-// cancel ends a call that may run on without its connection, if it is of whoever asks.
-func (a *attachment) cancel(ctx context.Context, session *mcp.ServerSession, params *CancelParams) (*CancelResult, error) {
-	if params == nil || params.CallID == "" {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "callId must be a string"}
-	}
-	extra, _ := ctx.Value(extraKey{}).(*mcp.RequestExtra)
-	principal, _ := principalOf(session, extra)
-	found, err := a.hub.CancelCall(ctx, params.CallID, principal)
-	if err != nil && !errors.Is(err, tidings.ErrInvalidArgument) {
-		return nil, unavailable("the call could not be cancelled")
-	}
-	if !found {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown call"}
-	}
-	return &CancelResult{}, nil
-}
-
-// record makes events of what a watched tool tells its client, so that who comes later reads them.
-func record(next mcp.MethodHandler) mcp.MethodHandler {
+// send sees what the server sends.
+func (a *attachment) send(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
-		kind := map[string]string{
-			"notifications/progress": tidings.ProgressEvent,
-			"notifications/message":  tidings.LogEvent,
-		}[method]
-		if call := CurrentCall(ctx); call != nil && kind != "" {
-			emit(call, kind, request.GetParams())
+		if method == "notifications/subscriptions/acknowledged" {
+			if heard, _ := ctx.Value(hearingKey{}).(*hearing); heard != nil {
+				return nil, heard.acknowledged() // ours says as much, and of tasks
+			}
+		}
+		if call := CurrentCall(ctx); call != nil && !isNotice(request) {
+			switch method {
+			case "notifications/progress":
+				call.record(tidings.ProgressEvent, request.GetParams())
+			case "notifications/message":
+				call.record(tidings.LogEvent, request.GetParams())
+			}
 		}
 		return next(ctx, method, request)
 	}
 }
 
-func emit(call *tidings.Call, kind string, params any) {
-	text, err := json.Marshal(params)
-	if err != nil {
-		return // the SDK says so to the tool
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil {
-		return
-	}
-	delete(members, "progressToken")
-	// A tool that was stopped and still says something.
-	_, _ = call.Emit(kind, mustJSON(members))
+// customParams are those of a method that the SDK does not know.
+type customParams struct {
+	mcp.ParamsBase
+	CallID         json.RawMessage `json:"callId"`
+	TaskID         json.RawMessage `json:"taskId"`
+	After          json.RawMessage `json:"after"`
+	InputResponses json.RawMessage `json:"inputResponses"`
 }
 
-type callKey struct{}
+// custom is a request for such a method.
+type custom struct {
+	session *mcp.ServerSession
+	extra   *mcp.RequestExtra
+	params  *customParams
+}
 
-// CurrentCall is the watched call that a tool runs for, by the tool's context; nil for a call without a config. A tool fires
-// triggers of its own with it.
-func CurrentCall(ctx context.Context) *tidings.Call {
-	call, _ := ctx.Value(callKey{}).(*tidings.Call)
-	return call
+func (c custom) modern() bool { return isModern(c.params.Meta) }
+
+// serveCustom serves a method that the SDK does not know.
+func serveCustom(server *mcp.Server, method string, serve func(context.Context, custom) (*textResult, error)) error {
+	return mcp.AddReceivingCustomMethod(server, method,
+		func(ctx context.Context, session *mcp.ServerSession, params *customParams) (*textResult, error) {
+			if params == nil {
+				params = &customParams{}
+			}
+			extra, _ := ctx.Value(extraKey{}).(*mcp.RequestExtra)
+			return serve(ctx, custom{session, extra, params})
+		})
+}
+
+// isModern tells by a request's _meta whether it is of 2026-07-28 or later, where there are no sessions and to leave is to cancel.
+func isModern(meta map[string]any) bool {
+	version, _ := meta[versionMeta].(string)
+	return version >= firstModern
+}
+
+// declaresTasks tells whether a request's client takes tasks.
+func declaresTasks(meta map[string]any) bool {
+	capabilities, _ := meta[capabilitiesMeta].(map[string]any)
+	extensions, _ := capabilities["extensions"].(map[string]any)
+	_, declared := extensions[tasksExtension]
+	return declared && isModern(meta)
+}
+
+// cancelCall ends a call that may run on without its connection, if it is of whoever asks.
+func (a *attachment) cancelCall(ctx context.Context, asked custom) (*textResult, error) {
+	id, is := textOf(asked.params.CallID)
+	if !is || id == "" {
+		return nil, invalidParams("callId must be a string", nil)
+	}
+	found, err := a.hub.CancelCall(ctx, id, a.asker(asked.session, asked.extra).name)
+	if err != nil {
+		return nil, failed("The call could not be cancelled", err)
+	}
+	if !found {
+		return nil, invalidParams("Unknown call", nil)
+	}
+	return emptyResult(asked.modern()), nil
+}
+
+func textOf(given json.RawMessage) (text string, is bool) {
+	var found *string
+	if json.Unmarshal(given, &found) != nil || found == nil {
+		return "", false
+	}
+	return *found, true
 }

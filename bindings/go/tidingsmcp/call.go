@@ -2,130 +2,120 @@ package tidingsmcp
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"maps"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	tidings "github.com/tidings-mcp/tidings/bindings/go"
 )
 
-// acceptWithin is how long a config waits to be on disk; then it is refused.
-const acceptWithin = 10 * time.Second
+const (
+	// acceptWithin is how long a config waits to be on disk; then it is refused.
+	acceptWithin = 10 * time.Second
+	// acknowledgeWithin is how long a client that reads nothing may hold up the start of its own tool.
+	acknowledgeWithin = 5 * time.Second
+	// endWithin is how long the end of a call is waited for, which is more than the store takes.
+	endWithin = 10 * time.Second
+)
 
-// endWithin is how long the end of a call is waited for, which is more than the store takes.
-const endWithin = 10 * time.Second
+type callTool func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)
 
-// anonymous is where detached calls are counted whose principal lives no longer than one request.
-const anonymous = "anonymous"
+// toolCall is one tools/call from its request to its answer.
+type toolCall struct {
+	*attachment
+	request *mcp.CallToolRequest
+	tool    callTool
+	asker   asker
+	modern  bool
+	front   *front
+	link    *link
+	// id is the JSON-RPC id of the request.
+	id      string
+	timeout time.Duration
+	began   time.Time
+	// config is nil where nobody is to be told. brought: by the client, which is told of it.
+	config  []byte
+	brought bool
+	// tasks are nil where it may not become one.
+	tasks *Tasks
+	mode  TaskMode
 
-// principalOf is who asks, and the name that its detached calls are counted under.
-func principalOf(session *mcp.ServerSession, extra *mcp.RequestExtra) (principal, countedAs string) {
-	if extra != nil && extra.TokenInfo != nil {
-		name := *authenticated(extra.TokenInfo)
-		return name, name
-	}
-	if id := session.ID(); id != "" {
-		return scopeOf(id), scopeOf(id)
-	}
-	return connectionOf(session), anonymous
-}
-
-// connections are the names of connections without a session, for as long as the SDK holds them.
-var connections sync.Map
-
-func connectionOf(session *mcp.ServerSession) string {
-	key := weak.Make(session)
-	name, known := connections.LoadOrStore(key, "connection:"+rand.Text())
-	if !known {
-		runtime.AddCleanup(session, func(key weak.Pointer[mcp.ServerSession]) { connections.Delete(key) }, key)
-	}
-	return name.(string)
+	running *RunningCall
+	// call is what the store knows; nil while nobody asked for that.
+	call            *tidings.Call
+	acknowledgement json.RawMessage
 }
 
 // toolsCall answers a request for a tool.
-func (a *attachment) toolsCall(ctx context.Context, method string, request *mcp.CallToolRequest, next mcp.MethodHandler) (mcp.Result, error) {
-	given, configured := request.Params.Meta[requestKey].(map[string]any)
-	if !configured {
-		if request.Params.Meta[extension] != nil {
-			return nil, &jsonrpc.Error{
-				Code:    jsonrpc.CodeInternalError,
-				Message: "this server is not set up for notificationConfig: tidingsmcp.Handler or Transport is missing; nothing ran",
-			}
-		}
-		return next(ctx, method, request)
-	}
-	// The tool does not see it.
-	params := *request.Params
+func (a *attachment) toolsCall(ctx context.Context, request *mcp.CallToolRequest, next callTool) (mcp.Result, error) {
+	own, params := *request, *request.Params
 	params.Meta = maps.Clone(params.Meta)
-	delete(params.Meta, requestKey)
-	own := *request
-	own.Params = &params
-
-	principal, countedAs := principalOf(request.Session, request.Extra)
-	config, _ := given["config"].(string)
-	id, _ := given["id"].(string)
-	traceparent, _ := params.Meta["traceparent"].(string)
-	asked := tidings.CallRequest{
-		Config: []byte(config), RouteTypes: a.options.Routes, Principal: principal, Session: request.Session.ID(),
-		RequestID: id, Tool: params.Name, Traceparent: traceparent,
+	// The tool sees nothing of ours.
+	given := givenIn(params.Meta)
+	own.Params, own.Extra = &params, withoutFront(request.Extra)
+	if given == nil && len(a.options.Routes) > 0 && params.Meta[extension] != nil {
+		return nil, internal("this server is not set up for notificationConfig: tidingsmcp.Handler or Transport is missing; nothing ran", nil)
+	}
+	modern, declared := isModern(params.Meta), declaresTasks(params.Meta)
+	mode := Never
+	if a.options.Tasks != nil {
+		mode = a.options.Tasks.mode(params.Name)
+	}
+	if mode == Required && modern && !declared {
+		return nil, undeclared()
+	}
+	call := &toolCall{
+		attachment: a, request: &own, tool: next, modern: modern, front: frontOf(request.Extra), asker: a.asker(request.Session, request.Extra),
+		mode: mode, began: time.Now(),
 	}
 	if a.options.Timeout != nil {
-		asked.Timeout = a.options.Timeout(params.Name)
+		call.timeout = a.options.Timeout(params.Name)
 	}
-	call, err := a.accept(ctx, asked)
-	if err != nil {
-		return nil, err
+	if given == nil {
+		return call.plain(ctx)
 	}
-	_, modern := params.Meta[versionMeta]
-	watched := &watched{
-		attachment: a, call: call, countedAs: countedAs,
-		// From 2026-07-28 on, over HTTP, to leave is all that a client can do, and a config asks that its call goes on.
-		leaves: modern && request.Extra != nil && request.Extra.Header != nil,
+	call.id = given.ID
+	if mode != Never && declared {
+		call.tasks = a.options.Tasks
 	}
-	return watched.run(ctx, func(ctx context.Context) (mcp.Result, error) { return next(ctx, method, &own) })
+	if a.watches() {
+		call.link = a.linkFor(request.Session, call.front, modern)
+		call.configure(given)
+	}
+	if call.config == nil && call.tasks == nil {
+		return call.plain(ctx)
+	}
+	return call.run(ctx)
 }
 
-func (a *attachment) accept(ctx context.Context, asked tidings.CallRequest) (*tidings.Call, error) {
-	ctx, cancel := context.WithTimeout(ctx, acceptWithin)
-	defer cancel()
-	call, err := a.hub.BeginCall(ctx, asked)
-	var refused *tidings.ConfigError
-	switch {
-	case err == nil:
-		return call, nil
-	case errors.As(err, &refused):
-		return nil, &jsonrpc.Error{
-			Code:    jsonrpc.CodeInvalidParams,
-			Message: "notificationConfig was rejected and nothing ran; data.faults says why",
-			Data:    refused.Data,
-		}
-	default:
-		return nil, unavailable("notificationConfig could not be stored and nothing ran; try again later")
+// configure finds what tells of the call: the client's config, or else the server's own.
+func (t *toolCall) configure(given *given) {
+	if given.Config != nil && len(t.options.Routes) > 0 {
+		t.config, t.brought = []byte(*given.Config), true
+	} else {
+		t.config = t.ownRoutes(t.request.Params.Name, t.link)
 	}
 }
 
-func unavailable(message string) error {
-	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInternalError, Message: message, Data: mustJSON(map[string]any{"reason": "unavailable", "retryable": true}),
+// plain runs a call that nobody asked to be watched.
+func (t *toolCall) plain(ctx context.Context) (mcp.Result, error) {
+	if t.timeout <= 0 {
+		return t.tool(ctx, t.request)
 	}
-}
-
-// watched is one call from its acceptance to its answer.
-type watched struct {
-	*attachment
-	call      *tidings.Call
-	countedAs string
-	leaves    bool
-	// over: the tool is done, and its end of our own making.
-	over atomic.Bool
+	toolContext, stop := context.WithCancel(ctx)
+	tool := t.start(toolContext, t.request)
+	over := time.NewTimer(t.timeout)
+	defer over.Stop()
+	defer stop()
+	select {
+	case answer := <-tool:
+		return answer.result, answer.err
+	case <-over.C:
+		return nil, timedOut(t.timeout)
+	}
 }
 
 // returned is what a tool came to.
@@ -134,127 +124,68 @@ type returned struct {
 	err    error
 }
 
-func (w *watched) run(ctx context.Context, tool func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
-	// The request's end is news to act on, and not already the tool's end.
-	toolContext, stop := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), callKey{}, w.call))
+// start runs the tool beside its request.
+func (t *toolCall) start(ctx context.Context, request *mcp.CallToolRequest) <-chan returned {
 	answers := make(chan returned, 1)
 	go func() {
-		defer stop()
-		result, err := tool(toolContext)
-		result, err = w.conclude(result, err)
+		result, err := t.tool(ctx, request)
 		answers <- returned{result, err}
 	}()
-	elsewhere := make(chan *tidings.Ended, 1)
-	go func() {
-		// Its time is over, or its client or another process ended it: the tool is stopped.
-		if ended, err := w.call.Ended(toolContext); err == nil && !w.over.Load() {
-			elsewhere <- ended
-			stop()
-		}
-	}()
-	select {
-	case answer := <-answers:
-		return answer.result, answer.err
-	case ended := <-elsewhere:
-		if ended.Outcome == tidings.TimedOut || ended.Outcome == tidings.Cancelled {
-			// At once: a tool that does not let itself be stopped must not keep the client waiting.
-			return nil, endedElsewhere(ended, w.call.ID())
-		}
-		answer := <-answers
-		return answer.result, answer.err
-	case <-ctx.Done():
-		w.requestIsGone(ctx, stop)
-		return nil, ctx.Err()
-	}
+	return answers
 }
 
-// requestIsGone tells a client that asked for the end from one that was lost, whose call goes on.
-func (w *watched) requestIsGone(ctx context.Context, stop context.CancelFunc) {
-	// The SDK cancels without a cause what its client cancels, and with one what a connection takes along.
-	if cause := context.Cause(ctx); !w.leaves && errors.Is(cause, context.Canceled) {
-		w.cancel("")
-		stop()
-		return
-	}
-	// Where there is no room, or its time is over, the hub ends it, and the tool is stopped as by any end. An error: the call has ended in
-	// this moment.
-	_, _ = w.call.Detach(w.countedAs, w.options.DetachedCalls, w.options.DetachedTime)
-}
-
-func (w *watched) cancel(reason string) {
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+// accept has the call and its config on disk.
+func (t *toolCall) accept(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptWithin)
 	defer cancel()
-	// A hub that is closed has ended its calls itself.
-	_, _ = w.call.Cancel(ctx, reason)
-}
-
-// conclude records what the tool came to, and makes the answer of it.
-func (w *watched) conclude(result mcp.Result, err error) (mcp.Result, error) {
-	w.over.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
-	defer cancel()
-	if err != nil {
-		return w.failed(ctx, err, "")
+	asked := t.asked()
+	asked.Config, asked.Timeout = t.config, t.timeout
+	if t.brought {
+		asked.RouteTypes, asked.Open = t.routeTypes(t.link), t.options.Open
+	} else {
+		asked.RouteTypes, asked.Open = typesIn(t.config), namesIn(t.config)
 	}
-	meta := maps.Clone(result.GetMeta())
-	if meta == nil {
-		meta = map[string]any{}
+	if t.link != nil && toSession(t.config) {
+		asked.Peer = t.link.place()
 	}
-	meta[acknowledgedMeta] = w.call.Acknowledgement()
-	result.SetMeta(meta)
-	text, err := json.Marshal(result)
-	if err != nil {
-		return w.failed(ctx, &jsonrpc.Error{
-			Code: jsonrpc.CodeInternalError, Message: "The tool's result could not be serialised",
-			Data: mustJSON(map[string]string{"reason": "unserialisable"}),
-		}, "unserialisable")
-	}
-	var kind struct {
-		ResultType string `json:"resultType"`
-	}
-	if json.Unmarshal(text, &kind) == nil && kind.ResultType != "" && kind.ResultType != "complete" {
-		// An interim answer ("input_required"): the request is over, and its tool has not completed.
-		w.cancel("")
-		return result, nil
-	}
-	ended, err := w.call.Complete(ctx, text)
+	call, err := t.hub.BeginCall(ctx, asked)
+	var refused *tidings.ConfigError
 	switch {
-	case err != nil:
-		meta[undeliveredMeta] = []map[string]string{{"reason": "store_unavailable"}}
-	case !ended.Ours && (ended.Outcome == tidings.TimedOut || ended.Outcome == tidings.Cancelled):
-		return nil, endedElsewhere(ended, w.call.ID())
-	case ended.Undelivered != nil:
-		meta[undeliveredMeta] = ended.Undelivered
+	case err == nil:
+		t.call = call
+		return nil
+	case errors.As(err, &refused):
+		return &jsonrpc.Error{
+			Code:    jsonrpc.CodeInvalidParams,
+			Message: "notificationConfig was rejected and nothing ran; data.faults says why",
+			Data:    refused.Data,
+		}
+	default:
+		return unavailable("notificationConfig could not be stored and nothing ran; try again later")
 	}
-	return result, nil
 }
 
-func (w *watched) failed(ctx context.Context, failure error, reason string) (mcp.Result, error) {
-	var wire *jsonrpc.Error
-	if !errors.As(failure, &wire) {
-		wire = &jsonrpc.Error{Message: failure.Error()}
+// asked is what is asked for every call.
+func (t *toolCall) asked() tidings.CallRequest {
+	traceparent, _ := t.request.Params.Meta["traceparent"].(string)
+	return tidings.CallRequest{
+		Principal: t.asker.name, Session: t.request.Session.ID(), RequestID: t.id, Tool: t.request.Params.Name, Traceparent: traceparent,
 	}
-	text, err := json.Marshal(wire)
-	if err != nil {
-		text = []byte(`{"code":-32603,"message":"Internal error"}`)
-	}
-	ended, err := w.call.Fail(ctx, text, reason)
-	if err == nil && !ended.Ours && (ended.Outcome == tidings.TimedOut || ended.Outcome == tidings.Cancelled) {
-		return nil, endedElsewhere(ended, w.call.ID())
-	}
-	return nil, failure
 }
 
-// endedElsewhere is the answer for a call that somebody else ended while its tool ran.
-func endedElsewhere(ended *tidings.Ended, callID string) error {
-	reason, message := ended.Reason, "The tool call ended as "+string(ended.Outcome)
-	if reason == "" {
-		reason = string(ended.Outcome)
-	}
-	if ended.Outcome == tidings.TimedOut {
-		reason, message = "timeout", "The tool call timed out"
-	}
-	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInternalError, Message: message, Data: mustJSON(map[string]string{"reason": reason, "callId": callID}),
+// acknowledge tells the client that its config was accepted, before the tool runs. The result says it as well, for whoever does not get
+// this: a response in JSON has no stream to put it on.
+func (t *toolCall) acknowledge(ctx context.Context) {
+	t.acknowledgement = t.call.Acknowledgement()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_ = t.front.notify(ctx, t.request.Session, acknowledgedMethod, t.acknowledgement)
+	}()
+	late := time.NewTimer(acknowledgeWithin)
+	defer late.Stop()
+	select {
+	case <-sent:
+	case <-late.C:
 	}
 }

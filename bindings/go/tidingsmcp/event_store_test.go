@@ -2,6 +2,7 @@ package tidingsmcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -177,27 +178,141 @@ func TestTheContractOfTheSDKsOwnStore(t *testing.T) {
 	}
 }
 
-func TestWhatRetentionTookIsPurged(t *testing.T) {
-	ctx := background(t)
-	server := serve(t, open(t, file(t), tidings.WithKeptEvents(2)), tidingsmcp.Options{})
-	client, _ := connect(t, ctx, listen(t, server.handler()))
-	all := client.post(callSteps("1", `{"count":20}`)).rest()
-	streamID, _, _ := strings.Cut(all[0].id, "_")
-	// Retention works beside the appends, and nobody is told when it has: asked until it has.
+// gapOf is what a client is told of a gap.
+type gapOf struct {
+	Method string
+	Params struct {
+		Reason               string
+		EarliestSeq, HeadSeq *int
+	}
+}
+
+// evicted waits until retention has taken the message after an index. It works beside the appends, and nobody is told when it has.
+func evicted(t *testing.T, ctx context.Context, store mcp.EventStore, session, stream string, index int) {
+	t.Helper()
 	for {
-		_, err := collect(server.store, ctx, client.session, streamID, 1)
+		_, err := collect(store, ctx, session, stream, index)
 		if errors.Is(err, mcp.ErrEventsPurged) {
-			break
+			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestWhatRetentionTookIsToldAsAGap(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t), tidings.WithKeptEvents(2)), tidingsmcp.Options{})
+	client, _ := connect(t, ctx, listen(t, server.handler()))
+	call := client.post(callSteps("1", `{"count":20,"hold":16}`))
+	before := call.take(15)
+	<-server.reached
+	call.cut()
+	stream, _, _ := strings.Cut(before[0].id, "_")
+	evicted(t, ctx, server.store, client.session, stream, 1)
+	again := client.resume(before[0].id)
+	for again.status == http.StatusConflict {
+		again = client.resume(before[0].id) // the server has yet to notice that the connection was cut
+	}
+	if again.status != http.StatusOK {
+		t.Fatalf("%d %s", again.status, again.text())
+	}
+	told := again.take(1)[0]
+	var gap gapOf
+	if err := json.Unmarshal([]byte(told.data), &gap); err != nil {
+		t.Fatal(err)
+	}
+	if gap.Method != "notifications/io.tidings/gap" || gap.Params.Reason != "evicted" || gap.Params.EarliestSeq == nil || gap.Params.HeadSeq == nil ||
+		*gap.Params.HeadSeq != 15 || told.id != fmt.Sprint(stream, "_", *gap.Params.EarliestSeq-1) {
+		t.Fatalf("%+v", told)
+	}
+	// What is there follows, under the ids that it had, and what comes live goes on from there.
+	server.goOn <- struct{}{}
+	rest := again.rest()
+	missed := 15 - (*gap.Params.EarliestSeq - 1)
+	if len(rest) < missed || fmt.Sprint(rest[:missed]) != fmt.Sprint(before[len(before)-missed:]) {
+		t.Errorf("%d of %+v", missed, rest)
+	}
+	for at, id := range ids(rest) {
+		if want := fmt.Sprint(stream, "_", *gap.Params.EarliestSeq+at); id != want {
+			t.Errorf("%s instead of %s", id, want)
+		}
+	}
+	if last := rest[len(rest)-1]; last.id != stream+"_21" || last.method() != "" {
+		t.Errorf("%+v", last)
+	}
+	// Whoever was told of the gap has nothing to miss: no gap is told twice.
+	if more := client.resume(rest[len(rest)-2].id).rest(); fmt.Sprint(more) != fmt.Sprint(rest[len(rest)-1:]) {
+		t.Errorf("%+v", more)
+	}
+}
+
+// The SDK alone has one word for it.
+func TestWithoutHandlerAGapIsPurged(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t), tidings.WithKeptEvents(2)), tidingsmcp.Options{})
+	sdk := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server.mcp }, &mcp.StreamableHTTPOptions{EventStore: server.store})
+	client, _ := connect(t, ctx, listen(t, sdk))
+	all := client.post(callSteps("1", `{"count":20}`)).rest()
+	stream, _, _ := strings.Cut(all[0].id, "_")
+	evicted(t, ctx, server.store, client.session, stream, 1)
 	if answer := client.resume(all[0].id); answer.status != http.StatusBadRequest || !strings.Contains(answer.text(), "replay") {
 		t.Errorf("%d", answer.status)
 	}
 	if rest := client.resume(all[len(all)-2].id).rest(); fmt.Sprint(rest) != fmt.Sprint(all[len(all)-1:]) {
 		t.Errorf("what is there is replayed: %+v", rest)
+	}
+}
+
+// A session's record is committed before its client knows of it: no look-up has to wait, and none is answered by 404.
+func TestANewSessionCanBeResumedElsewhereAtOnce(t *testing.T) {
+	ctx := background(t)
+	where := file(t)
+	here := serve(t, open(t, where), tidingsmcp.Options{})
+	there := serve(t, open(t, where), tidingsmcp.Options{})
+	address, elsewhere := listen(t, here.handler()), listen(t, there.handler())
+	for range 20 {
+		client := &wire{t: t, ctx: ctx, url: address}
+		begun := client.post(initialize)
+		client.session = begun.response.Header.Get("Mcp-Session-Id")
+		first, _ := begun.next()
+		client.url = elsewhere
+		if answer := client.resume(first.id); answer.status != http.StatusOK {
+			t.Fatalf("%d %s", answer.status, answer.text())
+		}
+	}
+}
+
+// What a killed process has left unfinished ends: nobody waits for what cannot come.
+func TestAnAbandonedStreamEnds(t *testing.T) {
+	ctx := background(t)
+	where := file(t)
+	first, second := start(t, where), start(t, where)
+	client, _ := connect(t, ctx, first.url+"/mcp")
+	call := client.post(callSteps("1", `{"count":5,"hold":4}`))
+	seen := call.take(3)
+	first.ask(t, "/reached")
+	call.cut()
+	// Resumed where it came from, so that all of it is committed.
+	here := client.resume(seen[0].id)
+	for here.status == http.StatusConflict {
+		here = client.resume(seen[0].id)
+	}
+	here.take(2)
+	here.cut()
+	client.url = second.url + "/mcp"
+	elsewhere := client.resume(seen[0].id)
+	if missed := elsewhere.take(2); fmt.Sprint(missed) != fmt.Sprint(seen[1:]) {
+		t.Errorf("%+v", missed)
+	}
+	first.kill()
+	if rest := elsewhere.rest(); len(rest) != 0 {
+		t.Errorf("%+v", rest)
+	}
+	// There is nothing, and nobody left to say more: its client begins a new session.
+	if answer := client.resume(seen[2].id); answer.status != http.StatusNotFound {
+		t.Errorf("%d", answer.status)
 	}
 }
 

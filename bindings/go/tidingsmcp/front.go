@@ -3,11 +3,12 @@ package tidingsmcp
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -15,8 +16,9 @@ import (
 const maxBody = mcp.DefaultMaxRequestBodyBytes
 
 // Handler stands in front of an [mcp.StreamableHTTPHandler], inside whatever authenticates. It hands the middleware of [Attach] what
-// the SDK would drop: the notificationConfig of a tools/call, as it was sent, and the request's id. With a store it resumes streams of
-// sessions that this process does not hold; store may be nil.
+// the SDK would drop: the notificationConfig of a tools/call, as it was sent, the request's id, and that its client has gone; and it
+// puts on the wire what the SDK cannot send. With a store it resumes streams of sessions that this process does not hold, and tells
+// gaps; store may be nil.
 func Handler(next http.Handler, store *EventStore) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		if store != nil {
@@ -27,8 +29,81 @@ func Handler(next http.Handler, store *EventStore) http.Handler {
 		if request.Method == http.MethodPost && request.Body != nil {
 			request = withConfigs(request)
 		}
-		next.ServeHTTP(response, request)
+		serveFronted(next, store, response, request)
 	})
+}
+
+// front is what stands between the wire and the SDK, for one HTTP request or one connection of another kind.
+type front struct {
+	// out is the response of an HTTP request; nil for other transports.
+	out *frameWriter
+	// gone is closed when the client of an HTTP request has left before it had its answer.
+	gone chan struct{}
+	// store is what Handler was given.
+	store *EventStore
+}
+
+// overHTTP tells whether each request has a response of its own.
+func (f *front) overHTTP() bool { return f.out != nil }
+
+// frontHeader is how the middleware finds the front of a request: the SDK hands it nothing else of an HTTP request whose session has
+// others. Its value is random, and one that comes over the wire is replaced.
+const frontHeader = "Tidings-Front"
+
+// fronts are those of requests and connections that are being served, by the values of frontHeader.
+var fronts sync.Map
+
+// frontKey is where the front is in the context of an HTTP request, for the event store.
+type frontKey struct{}
+
+func frontIn(ctx context.Context) *front {
+	found, _ := ctx.Value(frontKey{}).(*front)
+	return found
+}
+
+func newFront(f *front) (token string) {
+	token = rand.Text()
+	fronts.Store(token, f)
+	return token
+}
+
+// frontOf is the front of a request; nil if there is none, or its client has gone already.
+func frontOf(extra *mcp.RequestExtra) *front {
+	if extra == nil {
+		return nil
+	}
+	found, _ := fronts.Load(extra.Header.Get(frontHeader))
+	known, _ := found.(*front)
+	return known
+}
+
+// withoutFront is what a tool may see of it.
+func withoutFront(extra *mcp.RequestExtra) *mcp.RequestExtra {
+	if extra == nil || extra.Header.Get(frontHeader) == "" {
+		return extra
+	}
+	own := *extra
+	own.Header = extra.Header.Clone()
+	own.Header.Del(frontHeader)
+	if len(own.Header) == 0 && own.TokenInfo == nil {
+		return nil // of a transport that has no headers
+	}
+	return &own
+}
+
+func serveFronted(next http.Handler, store *EventStore, response http.ResponseWriter, request *http.Request) {
+	own := &front{out: newFrameWriter(response), gone: make(chan struct{}), store: store}
+	token := newFront(own)
+	request = request.Clone(context.WithValue(request.Context(), frontKey{}, own))
+	request.Header.Set(frontHeader, token)
+	// A request that is over because it was answered has no client that left it.
+	answered := context.AfterFunc(request.Context(), func() { close(own.gone) })
+	defer func() {
+		answered()
+		own.out.end()
+		fronts.Delete(token)
+	}()
+	next.ServeHTTP(own.out, request)
 }
 
 func withConfigs(request *http.Request) *http.Request {
@@ -49,13 +124,13 @@ func withConfigs(request *http.Request) *http.Request {
 	if len(text) > 0 && text[0] == '[' {
 		request = request.WithContext(context.WithValue(request.Context(), batchKey{}, true))
 		var messages []json.RawMessage
-		if mayHaveConfig(given) && json.Unmarshal(given, &messages) == nil {
+		if mayConcern(given) && json.Unmarshal(given, &messages) == nil {
 			for at, message := range messages {
 				messages[at] = moved(message)
 			}
 			given = mustJSON(messages)
 		}
-	} else if mayHaveConfig(given) {
+	} else if mayConcern(given) {
 		given = moved(given)
 	}
 	restored(bytes.NewReader(given))
@@ -80,92 +155,3 @@ func (f *failing) Read(into []byte) (int, error) {
 type batchKey struct{}
 
 func isBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
-
-// mayHaveConfig is a quick look, so that other requests are not taken apart.
-func mayHaveConfig(text []byte) bool {
-	return bytes.Contains(text, []byte(configKey)) || bytes.Contains(text, []byte(extension)) || bytes.Contains(text, []byte(requestKey))
-}
-
-// moved is a request with its config where the SDK keeps it. What is no such request, or cannot be read, stays as it is.
-func moved(message json.RawMessage) json.RawMessage {
-	var parts map[string]json.RawMessage
-	var method string
-	if json.Unmarshal(message, &parts) != nil || json.Unmarshal(parts["method"], &method) != nil || method != toolsCall {
-		return message
-	}
-	params, changed := movedParams(parts["params"], parts["id"])
-	if !changed {
-		return message
-	}
-	parts["params"] = params
-	return mustJSON(parts)
-}
-
-// movedParams puts the config, and the id of its request, under a key of the _meta, both as text. JSON as it was sent goes through the
-// SDK in no other way: what it takes apart it writes anew.
-func movedParams(params, id json.RawMessage) (json.RawMessage, bool) {
-	var members, meta map[string]json.RawMessage
-	if json.Unmarshal(params, &members) != nil || members == nil {
-		return nil, false
-	}
-	if given := members["_meta"]; given != nil && json.Unmarshal(given, &meta) != nil {
-		return nil, false
-	}
-	config, changed := members[configKey]
-	if config == nil {
-		if config = meta[extension]; config != nil {
-			changed = true
-		}
-	}
-	if _, forged := meta[requestKey]; forged {
-		delete(meta, requestKey)
-		changed = true
-	}
-	if !changed {
-		return nil, false
-	}
-	if config != nil {
-		if meta == nil {
-			meta = map[string]json.RawMessage{}
-		}
-		delete(members, configKey)
-		delete(meta, extension)
-		meta[requestKey] = mustJSON(map[string]string{"id": string(id), "config": string(config)})
-	}
-	members["_meta"] = mustJSON(meta)
-	return mustJSON(members), true
-}
-
-// Transport stands around a transport other than Streamable HTTP, such as an [mcp.StdioTransport], and does what [Handler] does for
-// configs.
-func Transport(transport mcp.Transport) mcp.Transport { return wrapped{transport} }
-
-type wrapped struct{ mcp.Transport }
-
-func (w wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
-	connection, err := w.Transport.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return reading{connection}, nil
-}
-
-type reading struct{ mcp.Connection }
-
-func (r reading) Read(ctx context.Context) (jsonrpc.Message, error) {
-	message, err := r.Connection.Read(ctx)
-	request, is := message.(*jsonrpc.Request)
-	if err != nil || !is || request.Method != toolsCall || !mayHaveConfig(request.Params) {
-		return message, err
-	}
-	id, err := json.Marshal(request.ID.Raw())
-	if err != nil {
-		return nil, err
-	}
-	if params, changed := movedParams(request.Params, id); changed {
-		changedRequest := *request
-		changedRequest.Params = params
-		return &changedRequest, nil
-	}
-	return message, nil
-}

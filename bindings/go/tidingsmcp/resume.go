@@ -3,7 +3,6 @@ package tidingsmcp
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +15,10 @@ import (
 )
 
 const (
-	// lastLegacy is the last protocol version with streams to resume.
-	lastLegacy = "2025-11-25"
 	// keepAlive is the time between two comments on a silent stream; proxies cut what is silent for longer than some 25 s.
 	keepAlive = 15 * time.Second
-	// silence is for how many of those a stream may say nothing: then the connection is closed, and a client that still waits
-	// comes back. So nobody waits for ever on what a process that died has left.
-	silence = 4
+	// look is the time between two looks whether the process that writes a silent stream is still there.
+	look = time.Second
 )
 
 // pauses are between the looks for an event that another process sent and may not have committed yet.
@@ -49,88 +45,65 @@ func (s *EventStore) resuming(request *http.Request) (*resumption, bool) {
 	return &resumption{sessionID, event[:last], index}, true
 }
 
-// serve answers with the rest of a stream, and follows it live; false: there is nothing to serve, and nothing was written.
+// serve answers with the rest of a stream, and follows it live until it ends or the process that writes it is gone; false: there is
+// nothing to serve and nobody left to say more, and nothing was written.
 func (s *EventStore) serve(response http.ResponseWriter, request *http.Request, asked *resumption) bool {
 	ctx := request.Context()
-	if !s.owns(ctx, asked.sessionID) {
+	owned, alive := s.lookUp(ctx, asked.sessionID)
+	if !owned {
 		return false
 	}
-	tail, err := s.find(ctx, asked)
+	tail, err := s.find(ctx, asked, alive)
 	if err != nil {
 		return false
 	}
 	defer tail.Close()
 	out := &sseWriter{response: response, controller: http.NewResponseController(response), asked: asked}
-	for silent := 0; silent < silence; {
-		waits, cancel := context.WithTimeout(ctx, keepAlive)
-		if !out.begun {
-			// What is there by now is known at once, and what is missing is told by the status.
-			cancel()
-			waits, cancel = context.WithTimeout(ctx, pauses[0])
-		}
-		page, err := tail.Next(waits)
-		cancel()
+	for waited := time.Duration(0); ; {
+		page, gone, err := next(ctx, tail, out.begun)
 		switch {
-		case err == nil && (page.Gap != nil || !out.follows(page.Events)):
-			// As the SDK answers for its own sessions. Once the stream was begun, its end says that there is more to ask for.
-			if !out.begun {
-				http.Error(response, "failed to replay events", http.StatusBadRequest)
-			}
-			return true
-		case err == nil:
-			silent = 0
-			err = out.messages(page.Events)
+		case err == nil && page != nil:
+			waited = 0
+			err = out.page(page)
 		case errors.Is(err, io.EOF) && !out.begun:
-			err = out.comment() // the client has everything
+			// The client has everything.
+			_ = out.comment()
 			return true
-		case errors.Is(err, context.DeadlineExceeded):
-			if out.begun {
-				silent++
-			}
+		case err == nil && gone:
+			return out.begun
+		case err == nil && (!out.begun || waited >= keepAlive):
+			waited = 0
 			err = out.comment()
+		case err == nil:
+			waited += look
 		}
 		if err != nil {
 			return true // the stream's end, or the client has left
 		}
 	}
-	return true
 }
 
-// owns tells whether a session is on record, not over, and of whoever asks.
-func (s *EventStore) owns(ctx context.Context, sessionID string) bool {
-	record, err := s.hub.Stream(scopeOf(sessionID), ownerStream)
+// next is what comes next of a stream, if it comes soon: at once for the first time. gone: nothing did, and nothing more is to come.
+func next(ctx context.Context, tail *tidings.Tail, begun bool) (page *tidings.Page, gone bool, err error) {
+	most := look
+	if !begun {
+		most = pauses[0]
+	}
+	// In this order: a writer that is gone adds nothing to what is read afterwards.
+	gone, err = tail.Abandoned()
 	if err != nil {
-		return false
+		return nil, false, err
 	}
-	known := false
-	var owner struct {
-		Principal *string `json:"principal"`
+	waits, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	page, err = tail.Next(waits)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, gone, nil
 	}
-	for place := tidings.Earliest; ; {
-		page, err := record.Read(ctx, place, replayPage)
-		if err != nil {
-			return false
-		}
-		for _, event := range page.Events {
-			if event.Type == deletedEvent {
-				return false
-			}
-			known = event.Type == ownerEvent && json.Unmarshal(event.Payload, &owner) == nil
-		}
-		if len(page.Events) < replayPage {
-			break
-		}
-		place = tidings.AfterCursor(page.Cursor)
-	}
-	who := principalIn(ctx)
-	if who == nil || owner.Principal == nil {
-		// A session of somebody is never served to nobody, nor the other way round.
-		return known && who == nil && owner.Principal == nil
-	}
-	return known && *who == *owner.Principal
+	return page, false, err
 }
 
-func (s *EventStore) find(ctx context.Context, asked *resumption) (*tidings.Tail, error) {
+func (s *EventStore) find(ctx context.Context, asked *resumption, alive bool) (*tidings.Tail, error) {
 	stream, err := s.hub.Stream(scopeOf(asked.sessionID), nameOf(asked.streamID))
 	if err != nil {
 		return nil, err
@@ -140,7 +113,7 @@ func (s *EventStore) find(ctx context.Context, asked *resumption) (*tidings.Tail
 		if err == nil {
 			return tail, nil
 		}
-		if !errors.Is(err, tidings.ErrUnknownCursor) && !errors.Is(err, tidings.ErrAhead) {
+		if !alive || !errors.Is(err, tidings.ErrUnknownCursor) && !errors.Is(err, tidings.ErrAhead) {
 			return nil, err
 		}
 		select {
@@ -160,11 +133,6 @@ type sseWriter struct {
 	begun      bool
 }
 
-// follows tells whether the events are the very next ones.
-func (w *sseWriter) follows(events []tidings.Event) bool {
-	return len(events) == 0 || events[0].Seq == w.asked.index+1
-}
-
 func (w *sseWriter) begin() {
 	if w.begun {
 		return
@@ -178,13 +146,24 @@ func (w *sseWriter) begin() {
 	w.response.WriteHeader(http.StatusOK)
 }
 
-func (w *sseWriter) messages(events []tidings.Event) error {
+// page writes what was read: a gap first, under the id of the last message that is missing.
+func (w *sseWriter) page(page *tidings.Page) error {
 	w.begin()
 	var text bytes.Buffer
-	for _, event := range events {
-		w.asked.index = event.Seq
-		if event.Type == messageEvent {
-			fmt.Fprintf(&text, "event: message\nid: %s_%d\ndata: %s\n\n", w.asked.streamID, event.Seq, event.Payload)
+	event := func(index uint64, data []byte) {
+		w.asked.index = index
+		fmt.Fprintf(&text, "event: message\nid: %s_%d\ndata: %s\n\n", w.asked.streamID, index, data)
+	}
+	if gap := page.Gap; gap != nil {
+		index := w.asked.index
+		if gap.Earliest != nil && *gap.Earliest > 0 {
+			index = *gap.Earliest - 1
+		}
+		event(index, gapFrame(gap))
+	}
+	for _, one := range page.Events {
+		if one.Type == messageEvent {
+			event(one.Seq, one.Payload)
 		}
 	}
 	return w.write(text.Bytes())

@@ -25,8 +25,8 @@ type served struct {
 	hub   *tidings.Hub
 	store *tidingsmcp.EventStore
 	mcp   *mcp.Server
-	// reached is told when a tool comes to its hold, go lets one go on.
-	reached, goOn chan struct{}
+	// reached is told when a tool comes to its hold, goOn lets one go on; stopped is told when one was stopped there.
+	reached, goOn, stopped chan struct{}
 }
 
 type stepsInput struct {
@@ -37,15 +37,22 @@ type stepsInput struct {
 	Fail bool   `json:"fail,omitempty"`
 	// Begin fires com.example/begun first.
 	Begin bool `json:"begin,omitempty"`
+	// Emit is the payload of an event of the tool's own, before the first step.
+	Emit string `json:"emit,omitempty"`
 }
 
 // serve makes a server with one tool, which tells its steps.
 func serve(t testing.TB, hub *tidings.Hub, options tidingsmcp.Options) *served {
-	s := &served{hub: hub, store: tidingsmcp.NewEventStore(hub), reached: make(chan struct{}, 8), goOn: make(chan struct{}, 8)}
+	s := &served{hub: hub, store: tidingsmcp.NewEventStore(hub), reached: make(chan struct{}, 8), goOn: make(chan struct{}, 8), stopped: make(chan struct{}, 8)}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil)
 	mcp.AddTool(s.mcp, &mcp.Tool{Name: "steps"}, func(ctx context.Context, request *mcp.CallToolRequest, in stepsInput) (*mcp.CallToolResult, any, error) {
 		if in.Begin {
-			if _, err := tidingsmcp.CurrentCall(ctx).Fire("com.example/begun", []byte(`{}`)); err != nil {
+			if err := tidingsmcp.CurrentCall(ctx).Fire("com.example/begun", []byte(`{}`)); err != nil {
+				return nil, nil, err
+			}
+		}
+		if in.Emit != "" {
+			if err := tidingsmcp.CurrentCall(ctx).Emit("com.example.note", []byte(in.Emit)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -55,17 +62,18 @@ func serve(t testing.TB, hub *tidings.Hub, options tidingsmcp.Options) *served {
 				select {
 				case <-s.goOn:
 				case <-ctx.Done():
+					s.stopped <- struct{}{}
 					return nil, nil, ctx.Err()
 				}
 			}
 			// What JSON can be written in more ways than one has to stay as it was.
 			progress := &mcp.ProgressNotificationParams{ProgressToken: request.Params.GetProgressToken(), Progress: float64(step), Message: "é <&> \u2028"}
-			if err := request.Session.NotifyProgress(ctx, progress); err != nil && ctx.Err() == nil && in.Hold == 0 {
+			if err := request.Session.NotifyProgress(ctx, progress); err != nil && ctx.Err() == nil && in.Hold == 0 && request.Params.GetProgressToken() != nil {
 				return nil, nil, err
 			}
 		}
 		if in.Fire != "" {
-			if _, err := tidingsmcp.CurrentCall(ctx).Fire(in.Fire, []byte(`{"n":1}`)); err != nil {
+			if err := tidingsmcp.CurrentCall(ctx).Fire(in.Fire, []byte(`{"n":1}`)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -75,6 +83,16 @@ func serve(t testing.TB, hub *tidings.Hub, options tidingsmcp.Options) *served {
 		// What the tool sees of its request's _meta is what it returns.
 		seen := fmt.Sprint(len(request.Params.Meta))
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: seen}}}, nil, nil
+	})
+	mcp.AddTool(s.mcp, &mcp.Tool{Name: "ask"}, func(_ context.Context, request *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		answer, answered := request.Params.InputResponses["name"].(*mcp.ElicitResult)
+		if !answered {
+			return &mcp.CallToolResult{RequestState: "state 1", InputRequests: mcp.InputRequestMap{"name": &mcp.ElicitParams{
+				Message: "Who?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}},
+			}}}, nil, nil
+		}
+		text := fmt.Sprintf("%v, %s", answer.Content["name"], request.Params.RequestState)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
 	if err := tidingsmcp.Attach(s.mcp, hub, options); err != nil {
 		t.Fatal(err)
@@ -153,9 +171,10 @@ func runProcess(url string) error {
 	if err != nil {
 		return err
 	}
-	server := serve(nil, hub, tidingsmcp.Options{})
+	server := serve(nil, hub, atOnce)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", server.handler())
+	mux.Handle("/modern", server.stateless())
 	mux.HandleFunc("/reached", func(http.ResponseWriter, *http.Request) { <-server.reached })
 	mux.HandleFunc("/go", func(http.ResponseWriter, *http.Request) { server.goOn <- struct{}{} })
 	listening := httptest.NewServer(mux)

@@ -1,0 +1,147 @@
+package tidingsmcp
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// The texts are those that Python's json.dumps and the npm package write for the same three.
+func TestNamesAreTheSameInEveryLanguage(t *testing.T) {
+	for principal, want := range map[Principal]string{
+		{"https://a", "u", "c"}:        `auth:["https://a","u","c"]`,
+		{"", "", "c\"\n"}:              `auth:[null,null,"c\"\n"]`,
+		{"", "ü😀\u007f<&>\u2028", "c"}: "auth:[null,\"\\u00fc\\ud83d\\ude00\u007f<&>\\u2028\",\"c\"]",
+	} {
+		if name := principal.name(); name != want {
+			t.Errorf("%s instead of %s", name, want)
+		}
+	}
+}
+
+func TestWhoIsAuthenticated(t *testing.T) {
+	custom := PrincipalOf(func(token *auth.TokenInfo) *Principal { return &Principal{ClientID: token.UserID} })
+	for name, given := range map[string]struct {
+		of    PrincipalOf
+		token *auth.TokenInfo
+		want  string
+	}{
+		"nobody":               {nil, nil, ""},
+		"the user":             {nil, &auth.TokenInfo{UserID: "u"}, `auth:[null,"u",""]`},
+		"with what is beside":  {nil, &auth.TokenInfo{UserID: "u", Extra: map[string]any{"iss": "i", "client_id": "c"}}, `auth:["i","u","c"]`},
+		"a client alone":       {nil, &auth.TokenInfo{Extra: map[string]any{"client_id": "c"}}, `auth:[null,null,"c"]`},
+		"nobody in particular": {nil, &auth.TokenInfo{Extra: map[string]any{"iss": "i"}}, ""},
+		"as the server says":   {custom, &auth.TokenInfo{UserID: "u"}, `auth:[null,null,"u"]`},
+	} {
+		found := given.of.of(given.token)
+		if (found == nil) != (given.want == "") || found != nil && *found != given.want {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
+func TestStreamsAndAttemptsAreLimitedAndComeBack(t *testing.T) {
+	tasks := &Tasks{Streams: 2, Resumes: 3}
+	limits, begin := &streamLimits{}, time.Now()
+	hold := func(client, task string, at time.Time) (release func(), refused map[string]any) {
+		t.Helper()
+		release, err := limits.hold(tasks, client, task, at)
+		var wire *jsonrpc.Error
+		if errors.As(err, &wire) {
+			if err := json.Unmarshal(wire.Data, &refused); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return release, refused
+	}
+	first, _ := hold("c", "t", begin)
+	if second, refused := hold("c", "u", begin); second == nil {
+		t.Fatal(refused)
+	}
+	if _, refused := hold("c", "t", begin); refused["limit"] != "streams" {
+		t.Error(refused)
+	}
+	if another, refused := hold("d", "t", begin); another == nil {
+		t.Error("another client has its own", refused)
+	}
+	first()
+	first() // once is enough
+	for range 2 {
+		release, refused := hold("c", "t", begin)
+		if release == nil {
+			t.Fatal(refused)
+		}
+		release()
+	}
+	if _, refused := hold("c", "t", begin); refused["limit"] != "resumes" || refused["retryAfterMs"] != 20_000.0 {
+		t.Error(refused)
+	}
+	if release, refused := hold("c", "t", begin.Add(20*time.Second)); release == nil {
+		t.Error("a third of a minute is one of three", refused)
+	}
+}
+
+func TestPlacesAreCountedByNameAndGivenBack(t *testing.T) {
+	var running places
+	release, taken := running.take("a", 1)
+	if _, again := running.take("a", 1); !taken || again {
+		t.Error(taken, again)
+	}
+	if _, other := running.take("b", 1); !other {
+		t.Error("b has its own")
+	}
+	release()
+	release()
+	if _, again := running.take("a", 1); !again {
+		t.Error("it was given back")
+	}
+}
+
+func TestAResponseIsToldFromOtherMessages(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:               true,
+		`{"jsonrpc":"2.0","id":"a","error":{"code":1}}`:      true,
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:           false,
+		`{"jsonrpc":"2.0","method":"notifications/message"}`: false,
+		`{"method":"ping","jsonrpc":"2.0","id":1}`:           false,
+		`{"result":{"method":"x"},"id":1,"jsonrpc":"2.0"}`:   true,
+		``: false,
+	} {
+		if isResponse([]byte(text)) != want {
+			t.Error(text)
+		}
+	}
+}
+
+// What a client sends under a name of ours is never taken for what Handler says.
+func TestNothingOfOursIsTakenFromOutside(t *testing.T) {
+	forged := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","_meta":{"io.tidings/request":"{\"id\":\"9\",\"config\":\"{}\"}"}}}`
+	var message struct {
+		Params struct {
+			Meta map[string]any `json:"_meta"`
+		}
+	}
+	if err := json.Unmarshal(moved(json.RawMessage(forged)), &message); err != nil {
+		t.Fatal(err)
+	}
+	if found := givenIn(message.Params.Meta); found == nil || found.ID != "7" || found.Config != nil {
+		t.Errorf("%+v", found)
+	}
+	// An id that no float holds, and a config, stay as they were written.
+	sent := `{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"notificationConfig": {"b" : 1.0}}}`
+	if err := json.Unmarshal(moved(json.RawMessage(sent)), &message); err != nil {
+		t.Fatal(err)
+	}
+	if found := givenIn(message.Params.Meta); found.ID != "9007199254740993" || *found.Config != `{"b" : 1.0}` {
+		t.Errorf("%+v", found)
+	}
+	for _, other := range []string{`{"id":1,"method":"tools/list","params":{"notificationConfig":{}}}`, `{"id":1,"result":{}}`, `[]`, ``} {
+		if string(moved(json.RawMessage(other))) != other {
+			t.Error(other)
+		}
+	}
+}

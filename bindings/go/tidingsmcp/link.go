@@ -1,0 +1,209 @@
+package tidingsmcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	tidings "github.com/tidings-mcp/tidings/bindings/go"
+)
+
+// triggeredMethod is that of a frame of a `message` route.
+const triggeredMethod = "notifications/io.tidings/triggered"
+
+// link is a session whose connection outlives its requests: it can be told something at any time.
+type link struct {
+	*attachment
+	session *mcp.ServerSession
+	front   *front
+
+	mu   sync.Mutex
+	over bool
+	// seat and listener are nil for a session that asks by `subscriptions/listen` only.
+	seat      *seat
+	listener  *tidings.Listener
+	profile   *tidings.Profile
+	principal string
+	open      bool
+	uris      map[string]bool
+	// outlet takes deliveries for the session, under a name that is random and never on the wire: a client reaches its own session by
+	// naming none.
+	outlet *tidings.Outlet
+	name   string
+}
+
+func (a *attachment) linkOf(session *mcp.ServerSession) *link {
+	found, _ := a.links.Load(session)
+	known, _ := found.(*link)
+	return known
+}
+
+// linkFor is the link of a session; nil where nothing can be sent once the request is over: requests without a session, and over HTTP
+// where no event store of ours keeps what is sent until the client listens.
+func (a *attachment) linkFor(session *mcp.ServerSession, through *front, modern bool) *link {
+	if through == nil {
+		return nil
+	}
+	if through.overHTTP() && (modern || session.ID() == "" || through.store == nil || !through.store.lives(session.ID())) {
+		return nil
+	}
+	found, known := a.links.LoadOrStore(session, &link{attachment: a, session: session, front: &front{}, uris: map[string]bool{}})
+	made := found.(*link)
+	if !known {
+		go func() {
+			_ = session.Wait()
+			made.leave()
+		}()
+	}
+	return made
+}
+
+// follow takes a session among those that are told what is published. Whatever keeps it from that (a version that we do not know, a
+// hub that is closed), the session goes on without.
+func (a *attachment) follow(session *mcp.ServerSession, asked *mcp.ServerRequest[*mcp.InitializeParams], result *mcp.InitializeResult) *link {
+	made := a.linkFor(session, frontOf(asked.Extra), false)
+	if made == nil {
+		return nil
+	}
+	server, err := json.Marshal(result.Capabilities)
+	if err != nil {
+		return made
+	}
+	client, err := json.Marshal(asked.Params.Capabilities)
+	if err != nil {
+		return made
+	}
+	profile, err := tidings.NewProfile(result.ProtocolVersion, server, client)
+	if err != nil {
+		return made
+	}
+	made.mu.Lock()
+	defer made.mu.Unlock()
+	made.profile, made.principal = profile, a.asker(session, asked.Extra).name
+	made.join()
+	return made
+}
+
+// join takes a seat at the desk. With mu.
+func (l *link) join() {
+	if l.over {
+		return
+	}
+	taken, err := l.shared.desk.join(l.hub, l.principal, l.write, l.again)
+	if err != nil {
+		return
+	}
+	listener, err := taken.peer.Attend(l.profile)
+	if err != nil {
+		taken.leave()
+		return
+	}
+	l.seat, l.listener = taken, listener
+	if l.open {
+		_ = listener.Open()
+	}
+	for uri := range l.uris {
+		_ = listener.Subscribe(uri)
+	}
+}
+
+// again: it was too slow and is there all the same.
+func (l *link) again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seat != nil {
+		l.seat.leave()
+		l.seat, l.listener = nil, nil
+	}
+	l.join()
+}
+
+func (l *link) write(notice tidings.Notice) error {
+	return l.front.notify(context.Background(), l.session, notice.Method, notice.Params)
+}
+
+// ready: the handshake is complete.
+func (l *link) ready() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = true
+	if l.listener != nil {
+		_ = l.listener.Open() // it has failed, or went with its hub
+	}
+}
+
+// subscribe follows what the session is told of one resource. The SDK has accepted it.
+func (l *link) subscribe(uri string, on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if on {
+		l.uris[uri] = true
+	} else {
+		delete(l.uris, uri)
+	}
+	switch {
+	case l.listener == nil:
+	case on:
+		_ = l.listener.Subscribe(uri)
+	default:
+		_ = l.listener.Unsubscribe(uri)
+	}
+}
+
+// place is the session as one that deliveries go through, from the first call that may need it on; "" where it cannot be one.
+func (l *link) place() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.name != "" {
+		return l.name
+	}
+	name := rand.Text()
+	outlet, err := l.hub.Outlet(tidings.Offer{RouteType: messageRoute, Peer: name})
+	if err != nil {
+		return ""
+	}
+	l.outlet, l.name = outlet, name
+	go l.deliver(outlet)
+	return name
+}
+
+func (l *link) deliver(outlet *tidings.Outlet) {
+	for {
+		delivery, err := outlet.Next(context.Background())
+		if err != nil {
+			return // the session, or the hub, is over
+		}
+		// Whether it came too late shows in the store.
+		if l.front.notify(context.Background(), l.session, triggeredMethod, delivery.Body) == nil {
+			_, _ = delivery.Confirm()
+		} else {
+			_, _ = delivery.Refuse(l.refusal())
+		}
+	}
+}
+
+func (l *link) refusal() tidings.Refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return tidings.RefuseUnreachable
+	}
+	return tidings.RefuseFailed
+}
+
+// leave: the session is over. What waits for it is given up, and the next route has its turn.
+func (l *link) leave() {
+	l.links.Delete(l.session)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	if l.seat != nil {
+		l.seat.leave()
+		l.seat, l.listener = nil, nil
+	}
+	if l.outlet != nil {
+		_ = l.outlet.Close()
+	}
+}

@@ -1,0 +1,76 @@
+package tidingsmcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The SDK sends no notifications but its own. So ours go through it inside of one of those, which Handler, Transport and EventStore
+// unwrap: that way they are on the stream of their request, in order with everything else on it, and kept like everything else.
+
+// noticeKey is the member of the _meta of the notification around. It is random, so that nobody from outside can make one.
+var noticeKey = "io.tidings/notice:" + rand.Text()
+
+// errNoFront: there is nobody who would unwrap it.
+var errNoFront = errors.New("tidingsmcp: Handler or Transport is missing, or the client has gone")
+
+// notify sends a notification of ours: on the stream of the request whose context it is given, or else on the session's own. params is
+// JSON text, or nil.
+func (f *front) notify(ctx context.Context, session *mcp.ServerSession, method string, params json.RawMessage) error {
+	if f == nil {
+		return errNoFront
+	}
+	return session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{Meta: mcp.Meta{noticeKey: string(frameOf(method, params))}})
+}
+
+// frameOf is a notification as JSON text on one line. The params, JSON text or nil, keep their tokens as they are.
+func frameOf(method string, params json.RawMessage) []byte {
+	var frame bytes.Buffer
+	frame.WriteString(`{"jsonrpc":"2.0","method":`)
+	frame.Write(mustJSON(method))
+	if params != nil {
+		frame.WriteString(`,"params":`)
+		if err := json.Compact(&frame, params); err != nil {
+			panic(err) // they are ours, or were checked when they were emitted
+		}
+	}
+	frame.WriteByte('}')
+	return frame.Bytes()
+}
+
+// unwrapped is the notification of ours that is inside of one of the SDK's, as a message or the params of one; false: there is none.
+func unwrapped(data []byte) ([]byte, bool) {
+	if !bytes.Contains(data, []byte(noticeKey)) {
+		return nil, false
+	}
+	type params struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	var message struct {
+		params
+		Params params `json:"params"`
+	}
+	var frame string
+	if json.Unmarshal(data, &message) != nil {
+		return nil, false
+	}
+	inside := message.Params.Meta[noticeKey]
+	if inside == nil {
+		inside = message.Meta[noticeKey]
+	}
+	if json.Unmarshal(inside, &frame) != nil {
+		return nil, false
+	}
+	return []byte(frame), true
+}
+
+// isNotice tells whether the params of a notification have one of ours inside.
+func isNotice(request mcp.Request) bool {
+	progress, is := request.GetParams().(*mcp.ProgressNotificationParams)
+	return is && progress != nil && progress.Meta[noticeKey] != nil
+}

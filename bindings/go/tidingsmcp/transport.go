@@ -1,0 +1,69 @@
+package tidingsmcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Transport stands around a transport other than Streamable HTTP, such as an [mcp.StdioTransport], and does for it what [Handler] does
+// for that: without resuming, which such a transport has not.
+func Transport(transport mcp.Transport) mcp.Transport { return wrapped{transport} }
+
+type wrapped struct{ mcp.Transport }
+
+func (w wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
+	connection, err := w.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &fronted{Connection: connection, token: newFront(&front{})}, nil
+}
+
+type fronted struct {
+	mcp.Connection
+	token string
+}
+
+func (f *fronted) Read(ctx context.Context) (jsonrpc.Message, error) {
+	message, err := f.Connection.Read(ctx)
+	request, is := message.(*jsonrpc.Request)
+	if err != nil || !is {
+		return message, err
+	}
+	own := *request
+	if own.Extra == nil {
+		own.Extra = &mcp.RequestExtra{Header: http.Header{frontHeader: {f.token}}}
+	}
+	if request.IsCall() && mayConcern(request.Params) || request.Method == listen || everyCall.Load() {
+		id, err := json.Marshal(request.ID.Raw())
+		if err != nil {
+			return nil, err
+		}
+		if params, changed := movedParams(request.Method, request.Params, id); changed {
+			own.Params = params
+		}
+	}
+	return &own, nil
+}
+
+func (f *fronted) Write(ctx context.Context, message jsonrpc.Message) error {
+	if request, is := message.(*jsonrpc.Request); is && !request.IsCall() {
+		if frame, hidden := unwrapped(request.Params); hidden {
+			notice, err := jsonrpc.DecodeMessage(frame)
+			if err != nil {
+				return err
+			}
+			message = notice
+		}
+	}
+	return f.Connection.Write(ctx, message)
+}
+
+func (f *fronted) Close() error {
+	fronts.Delete(f.token)
+	return f.Connection.Close()
+}
