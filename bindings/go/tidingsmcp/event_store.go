@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	tidings "github.com/tidings-mcp/tidings/bindings/go"
@@ -28,6 +29,8 @@ type EventStore struct {
 	hub       *tidings.Hub
 	principal PrincipalOf
 	failures  atomic.Uint64
+	// again is recordAgain, but for tests.
+	again time.Duration
 
 	mu       sync.RWMutex
 	sessions map[string]*session
@@ -37,7 +40,9 @@ var _ mcp.EventStore = (*EventStore)(nil)
 
 // session is one that lives in this process.
 type session struct {
-	owner   *tidings.Writer
+	owner *tidings.Writer
+	// again writes the record once more, in time.
+	again   *time.Timer
 	streams map[string]*stream
 }
 
@@ -63,7 +68,7 @@ func WithPrincipal(of PrincipalOf) EventStoreOption {
 
 // NewEventStore is an event store for all sessions of a process.
 func NewEventStore(hub *tidings.Hub, options ...EventStoreOption) *EventStore {
-	store := &EventStore{hub: hub, sessions: map[string]*session{}}
+	store := &EventStore{hub: hub, again: recordAgain, sessions: map[string]*session{}}
 	for _, option := range options {
 		option(store)
 	}
@@ -96,7 +101,8 @@ func (s *EventStore) open(ctx context.Context, sessionID, streamID string) (reco
 	defer s.mu.Unlock()
 	held := s.sessions[sessionID]
 	if held == nil {
-		held = &session{owner: s.record(ctx, sessionID), streams: map[string]*stream{}}
+		held = &session{streams: map[string]*stream{}}
+		s.record(ctx, sessionID, held)
 		s.sessions[sessionID] = held
 		record = held.owner
 	}
@@ -211,6 +217,7 @@ func (s *EventStore) SessionClosed(_ context.Context, sessionID string) error {
 		return nil
 	}
 	if held.owner != nil {
+		held.again.Stop()
 		// A hub that is closed keeps nothing more, and has closed what it had.
 		_, _ = held.owner.Append(deletedEvent, []byte("{}"), tidings.AndClose())
 	}

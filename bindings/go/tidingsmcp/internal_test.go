@@ -1,6 +1,7 @@
 package tidingsmcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	tidings "github.com/tidings-mcp/tidings/bindings/go"
 )
 
 // The texts are those that Python's json.dumps and the npm package write for the same three.
@@ -143,5 +145,42 @@ func TestNothingOfOursIsTakenFromOutside(t *testing.T) {
 		if string(moved(json.RawMessage(other))) != other {
 			t.Error(other)
 		}
+	}
+}
+
+// A record is written again as long as its session lives.
+func TestARecordIsWrittenAgain(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	hub, err := tidings.Open(ctx, "memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	store := NewEventStore(hub)
+	store.again = time.Millisecond
+	if err := store.Open(ctx, "s", ""); err != nil {
+		t.Fatal(err)
+	}
+	record, err := hub.Stream(scopeOf("s"), ownerStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for event, err := range record.Tail(ctx, tidings.Earliest) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Type == deletedEvent {
+			break
+		}
+		if count++; count == 3 {
+			if err := store.SessionClosed(ctx, "s"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if count < 3 {
+		t.Error(count)
 	}
 }

@@ -14,7 +14,10 @@ import (
 // unwrap: that way they are on the stream of their request, in order with everything else on it, and kept like everything else.
 
 // noticeKey is the member of the _meta of the notification around. It is random, so that nobody from outside can make one.
-var noticeKey = "io.tidings/notice:" + rand.Text()
+var (
+	noticeKey  = "io.tidings/notice:" + rand.Text()
+	noticeMark = []byte(noticeKey)
+)
 
 // errNoFront: there is nobody who would unwrap it.
 var errNoFront = errors.New("tidingsmcp: Handler or Transport is missing, or the client has gone")
@@ -45,7 +48,7 @@ func frameOf(method string, params json.RawMessage) []byte {
 
 // unwrapped is the notification of ours that is inside of one of the SDK's, as a message or the params of one; false: there is none.
 func unwrapped(data []byte) ([]byte, bool) {
-	if !bytes.Contains(data, []byte(noticeKey)) {
+	if !bytes.Contains(data, noticeMark) {
 		return nil, false
 	}
 	type params struct {

@@ -41,8 +41,6 @@ func notify(t *testing.T, hub *tidings.Hub, change tidings.Change) tidings.Fanou
 
 var resources, updated = tidings.Change{Kinds: []string{"resources"}}, tidings.Change{Kinds: []string{"resource"}, URI: "file:///a"}
 
-func methodOf(text string) string { return event{data: text}.method() }
-
 func TestEverySessionIsTold(t *testing.T) {
 	ctx := background(t)
 	hub := open(t, file(t))
@@ -65,11 +63,13 @@ func TestEverySessionIsTold(t *testing.T) {
 	if told := notify(t, hub, updated); told.Told != 1 {
 		t.Errorf("%+v", told)
 	}
-	if method := listening.take(1)[0].method(); method != "notifications/resources/list_changed" {
-		t.Error(method)
+	// Field case B42: no id, and no params that are no object.
+	const changed = `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`
+	if found := listening.take(1)[0].data; found != changed {
+		t.Error(found)
 	}
-	if method := methodOf(other.next()); method != "notifications/resources/list_changed" {
-		t.Error(method)
+	if found := other.next(); found != changed {
+		t.Error(found)
 	}
 	found := map[string]bool{}
 	for _, event := range late.send(http.MethodGet, "", nil).take(2) {
@@ -122,6 +122,44 @@ func TestListenersAreToldWithinTheirFilter(t *testing.T) {
 	listening.cut()
 	for notify(t, hub, updated).Told != 0 {
 	}
+	// Field case B43: who asks for nothing hears nothing, and the answer comes at once.
+	nothing := client.ask("subscriptions/listen", "", `"notifications":{}`).rest()
+	if len(nothing) != 2 || nothing[0].method() != "notifications/subscriptions/acknowledged" || !strings.Contains(nothing[1].data, `"result"`) {
+		t.Errorf("%+v", nothing)
+	}
+}
+
+// Field case B43: what is published while a stream is being opened comes behind its acknowledgement.
+func TestNothingComesBeforeTheAcknowledgement(t *testing.T) {
+	ctx := background(t)
+	hub := open(t, "memory:")
+	server := serveResources(t, hub, tidingsmcp.Options{})
+	client := newModern(t, ctx, listen(t, server.stateless()))
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if _, err := hub.Notify(updated); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	for range 30 {
+		listening := client.ask("subscriptions/listen", "", `"notifications":{"resourceSubscriptions":["file:///a"]}`)
+		first := listening.take(2)
+		if first[0].method() != "notifications/subscriptions/acknowledged" || first[1].method() != "notifications/resources/updated" {
+			t.Errorf("%+v", first)
+		}
+		listening.cut()
+	}
+	close(done)
+	<-stopped
 }
 
 func TestListenersAreToldOfTasks(t *testing.T) {

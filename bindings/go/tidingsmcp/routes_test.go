@@ -314,3 +314,21 @@ func TestALostRequestWithoutASession(t *testing.T) {
 		t.Errorf("%+v", body)
 	}
 }
+
+// With another event store than ours what the SDK does not know comes all the same, also in a replay.
+func TestAnotherEventStore(t *testing.T) {
+	ctx := background(t)
+	endpoint, options, _ := receiver(t)
+	server := serve(t, open(t, "memory:", options...), webhooks)
+	sdk := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server.mcp }, &mcp.StreamableHTTPOptions{
+		EventStore: mcp.NewMemoryEventStore(nil),
+	})
+	client, _ := connect(t, ctx, listen(t, tidingsmcp.Handler(sdk, nil)))
+	all := client.post(configured("1", `{"count":1}`, config(endpoint, "completed"))).rest()
+	if all[0].method() != "notifications/config/acknowledged" {
+		t.Fatalf("%+v", all)
+	}
+	if again := client.resume(strings.TrimSuffix(all[0].id, "_1") + "_0").rest(); fmt.Sprint(again) != fmt.Sprint(all) {
+		t.Errorf("%+v", again)
+	}
+}

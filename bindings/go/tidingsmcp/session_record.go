@@ -20,17 +20,29 @@ const (
 // recordedWithin is how long the beginning of a session waits for its record, which takes one commit.
 const recordedWithin = 2 * time.Second
 
+// recordAgain is after how long a record is written again, so that retention by age does not take it from a session in use.
+const recordAgain = time.Hour
+
 // record says whose a session is, for other processes. What cannot be kept is resumed at this process only.
-func (s *EventStore) record(ctx context.Context, sessionID string) *tidings.Writer {
+func (s *EventStore) record(ctx context.Context, sessionID string, held *session) {
 	owner, err := s.hub.NewWriter(scopeOf(sessionID), ownerStream)
 	if err != nil {
-		return nil
+		return
 	}
 	record := mustJSON(map[string]any{"principal": s.principalIn(ctx)})
 	if _, err := owner.Append(ownerEvent, record, tidings.GivingUp()); err != nil {
-		return nil
+		return
 	}
-	return owner
+	held.owner = owner
+	begun := make(chan struct{})
+	held.again = time.AfterFunc(s.again, func() {
+		<-begun
+		if s.lives(sessionID) {
+			_, _ = owner.Append(ownerEvent, record, tidings.GivingUp()) // where the store is down, the next one is soon enough
+			held.again.Reset(s.again)
+		}
+	})
+	close(begun)
 }
 
 // recorded waits until a record is committed: its session's id goes out after that. Where the store takes too long the session begins

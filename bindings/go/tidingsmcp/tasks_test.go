@@ -142,6 +142,8 @@ func saidIn(t *testing.T, events []event) (found []said) {
 	return found
 }
 
+func wrap(text string) []event { return []event{{data: text}} }
+
 func TestACallBecomesATaskAndItsEventsAreStreamed(t *testing.T) {
 	ctx := background(t)
 	server := serve(t, open(t, file(t)), atOnce)
@@ -434,5 +436,90 @@ func TestATaskOfAKilledProcess(t *testing.T) {
 	}
 	if got := client.about("tasks/get", task); got.Result.Status != "failed" {
 		t.Errorf("%+v", got.Result)
+	}
+}
+
+// Over a transport without HTTP it is the same, and one that is cancelled leaves its task.
+func TestTasksOverAnotherTransport(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t)), atOnce)
+	client := newPipe(t, ctx, server.mcp)
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + tasksDeclared + `}`
+	client.send(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta + `}}`)
+	if discovered := client.next(); !strings.Contains(discovered, `"io.modelcontextprotocol/tasks":{"eventStreams":{}}`) {
+		t.Error(discovered)
+	}
+	client.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"steps","arguments":{"count":2,"hold":2},` + meta + `}}`)
+	var answer taskAnswer
+	if err := json.Unmarshal([]byte(client.next()), &answer); err != nil || answer.Result == nil {
+		t.Fatal(answer, err)
+	}
+	<-server.reached
+	stream := fmt.Sprintf(`"method":"tasks/stream","params":{"taskId":%q,`, answer.Result.TaskID) + meta + `}}`
+	client.send(`{"jsonrpc":"2.0","id":3,` + stream)
+	// The tool's own progress and what the SDK may answer to a request that was cancelled come beside it.
+	event := func() string {
+		for {
+			if text := client.next(); strings.Contains(text, "tasks/event") {
+				return text
+			}
+		}
+	}
+	first := event()
+	if one := saidIn(t, wrap(first))[0]; one.Method != "notifications/tasks/event" || one.Params.Seq != 0 {
+		t.Error(first)
+	}
+	client.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+	client.send(`{"jsonrpc":"2.0","id":4,` + stream)
+	if again := event(); again != first {
+		t.Error(again)
+	}
+	server.goOn <- struct{}{}
+	for {
+		text := client.next()
+		if strings.Contains(text, `"id":4`) {
+			if !strings.Contains(text, `"result"`) {
+				t.Error(text)
+			}
+			return
+		}
+	}
+}
+
+// A server that answers in JSON has no stream to send events on, and says so.
+func TestAServerWithoutStreams(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, "memory:"), atOnce)
+	sdk := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server.mcp }, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true,
+	})
+	client := newModern(t, ctx, listen(t, tidingsmcp.Handler(sdk, nil)))
+	task := created(t, client.call(`{"count":0}`))
+	if got := taskOf(t, client.stream(task, "")); got.Error == nil || got.Error.Code != -32601 {
+		t.Errorf("%+v", got)
+	}
+	if got := client.about("tasks/get", task); got.Result == nil {
+		t.Errorf("%+v", got.Error)
+	}
+}
+
+// A task's calls are counted: beyond the limit a call goes on as the call it is.
+func TestTasksAreLimited(t *testing.T) {
+	ctx := background(t)
+	options := atOnce
+	options.DetachedCalls = 1
+	server := serve(t, open(t, "memory:"), options)
+	client := newModern(t, ctx, listen(t, server.stateless()))
+	first := created(t, client.call(`{"count":1,"hold":1}`))
+	<-server.reached
+	if answered := client.call(`{"count":0}`).reply(); answered.Result == nil || len(answered.Result.Content) == 0 {
+		t.Errorf("%+v", answered)
+	}
+	server.goOn <- struct{}{}
+	client.stream(first, "").rest() // until it has ended
+	for {
+		if got := taskOf(t, client.call(`{"count":0}`)); got.Result != nil && got.Result.ResultType == "task" {
+			return
+		}
 	}
 }

@@ -35,10 +35,17 @@ func (f *fronted) Read(ctx context.Context) (jsonrpc.Message, error) {
 		return message, err
 	}
 	own := *request
-	if own.Extra == nil {
-		own.Extra = &mcp.RequestExtra{Header: http.Header{frontHeader: {f.token}}}
+	extra := &mcp.RequestExtra{}
+	if known, is := request.Extra.(*mcp.RequestExtra); is && known != nil {
+		*extra = *known
 	}
-	if request.IsCall() && mayConcern(request.Params) || request.Method == listen || everyCall.Load() {
+	extra.Header = extra.Header.Clone()
+	if extra.Header == nil {
+		extra.Header = http.Header{}
+	}
+	extra.Header.Set(frontHeader, f.token)
+	own.Extra = extra
+	if request.Method == listen || request.Method == toolsCall && (everyCall.Load() || mayConcern(request.Params)) {
 		id, err := json.Marshal(request.ID.Raw())
 		if err != nil {
 			return nil, err
