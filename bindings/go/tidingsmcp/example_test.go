@@ -19,7 +19,8 @@ func Example() {
 	defer hub.Close()
 	server := mcp.NewServer(&mcp.Implementation{Name: "reports", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "report"}, report)
-	if err := tidingsmcp.Attach(server, hub, tidingsmcp.Options{Routes: []string{"webhook"}}); err != nil {
+	err = tidingsmcp.Attach(server, hub, tidingsmcp.Options{Routes: []string{"webhook"}, TasksStream: true})
+	if err != nil {
 		log.Fatal(err)
 	}
 	store := tidingsmcp.NewEventStore(hub)
