@@ -59,8 +59,10 @@ func (s *EventStore) serve(response http.ResponseWriter, request *http.Request, 
 	}
 	defer tail.Close()
 	out := &sseWriter{response: response, controller: http.NewResponseController(response), asked: asked}
+	quiet := true
 	for waited := time.Duration(0); ; {
-		page, gone, err := next(ctx, tail, out.begun)
+		page, gone, err := next(ctx, tail, out.begun, quiet)
+		quiet = page == nil
 		switch {
 		case err == nil && page != nil:
 			waited = 0
@@ -83,16 +85,18 @@ func (s *EventStore) serve(response http.ResponseWriter, request *http.Request, 
 	}
 }
 
-// next is what comes next of a stream, if it comes soon: at once for the first time. gone: nothing did, and nothing more is to come.
-func next(ctx context.Context, tail *tidings.Tail, begun bool) (page *tidings.Page, gone bool, err error) {
+// next is what comes next of a stream, if it comes soon: at once for the first time. quiet: it has said nothing for a while, so that it is
+// looked whether its writer is there. gone: it is not, and nothing more is to come.
+func next(ctx context.Context, tail *tidings.Tail, begun, quiet bool) (page *tidings.Page, gone bool, err error) {
 	most := look
 	if !begun {
 		most = pauses[0]
 	}
-	// In this order: a writer that is gone adds nothing to what is read afterwards.
-	gone, err = tail.Abandoned()
-	if err != nil {
-		return nil, false, err
+	if quiet {
+		// In this order: a writer that is gone adds nothing to what is read afterwards.
+		if gone, err = tail.Abandoned(); err != nil {
+			return nil, false, err
+		}
 	}
 	waits, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
