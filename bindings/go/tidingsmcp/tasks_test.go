@@ -322,39 +322,33 @@ func TestTasksOverAnotherTransport(t *testing.T) {
 		t.Error(discovered)
 	}
 	client.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"steps","arguments":{"count":2,"hold":2},` + meta + `}}`)
+	// The tool's own progress, and what the SDK may answer to a request that was cancelled, come in between.
+	next := func(having string) string {
+		for {
+			if text := client.next(); strings.Contains(text, having) {
+				return text
+			}
+		}
+	}
 	var answer taskAnswer
-	if err := json.Unmarshal([]byte(client.next()), &answer); err != nil || answer.Result == nil {
+	if err := json.Unmarshal([]byte(next(`"id":2`)), &answer); err != nil || answer.Result == nil {
 		t.Fatal(answer, err)
 	}
 	<-server.reached
 	stream := fmt.Sprintf(`"method":"tasks/stream","params":{"taskId":%q,`, answer.Result.TaskID) + meta + `}}`
 	client.send(`{"jsonrpc":"2.0","id":3,` + stream)
-	// The tool's own progress and what the SDK may answer to a request that was cancelled come beside it.
-	event := func() string {
-		for {
-			if text := client.next(); strings.Contains(text, "tasks/event") {
-				return text
-			}
-		}
-	}
-	first := event()
+	first := next("tasks/event")
 	if one := saidIn(t, wrap(first))[0]; one.Method != "notifications/tasks/event" || one.Params.Seq != 0 {
 		t.Error(first)
 	}
 	client.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 	client.send(`{"jsonrpc":"2.0","id":4,` + stream)
-	if again := event(); again != first {
+	if again := next("tasks/event"); again != first {
 		t.Error(again)
 	}
 	server.goOn <- struct{}{}
-	for {
-		text := client.next()
-		if strings.Contains(text, `"id":4`) {
-			if !strings.Contains(text, `"result"`) {
-				t.Error(text)
-			}
-			return
-		}
+	if text := next(`"id":4`); !strings.Contains(text, `"result"`) {
+		t.Error(text)
 	}
 }
 
