@@ -14,6 +14,7 @@ mod clock;
 mod committer;
 mod core;
 mod dispatch;
+mod doorbell;
 mod entropy;
 mod error;
 mod export;
@@ -49,6 +50,7 @@ mod verify;
 
 pub use call::{BeginCall, Call, DetachLimits, Ended, Room};
 pub use clock::{Clock, SystemClock};
+pub use doorbell::StdioPeer;
 pub use error::{Error, ErrorCode, Result};
 pub use export::Export;
 pub use fanout::{Fanout, ListenerId, Outbox, Parcel, Publish, SinkId, SinkOptions};
