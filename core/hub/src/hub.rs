@@ -21,6 +21,7 @@ use crate::notify::lock;
 use crate::options::Options;
 use crate::outlet::{Outlet, OutletOptions};
 use crate::owned::Owned;
+use crate::policy::Decided;
 use crate::stream::{After, Stream, Writer, check_key};
 use crate::tail::Tail;
 use crate::task::Task;
@@ -242,6 +243,16 @@ impl Hub {
     /// header `traceparent`. A malformed one is ignored, as the standard asks.
     pub async fn begin_call_traced(&self, begin: BeginCall<'_>, traceparent: Option<&str>) -> Result<Call> {
         Call::begin(self.core()?, begin, traceparent.filter(|text| is_traceparent(text))).await
+    }
+
+    /// The same for a config of the server's own, for a client that brought none: the policy judges what clients want, and is
+    /// not asked.
+    ///
+    /// # Errors
+    /// As of [`begin_call`](Self::begin_call), but for what a policy says.
+    pub async fn begin_own_call(&self, begin: BeginCall<'_>, traceparent: Option<&str>) -> Result<Call> {
+        Call::begin_judged(self.core()?, begin, traceparent.filter(|text| is_traceparent(text)), Decided::default())
+            .await
     }
 
     /// The task of that id. `asker` is the principal who asks. `None`: there is none, it is not theirs, or its time is over;

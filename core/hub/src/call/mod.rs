@@ -36,7 +36,7 @@ use crate::notify::lock;
 use crate::options::Options;
 use crate::owned::Owned;
 use crate::plan::{self, Fired};
-use crate::policy;
+use crate::policy::{self, Decided};
 use crate::stream::Writer;
 use crate::target::Target;
 use crate::task;
@@ -119,6 +119,17 @@ impl Call {
     pub(crate) async fn begin(core: Arc<Core>, begin: BeginCall<'_>, traceparent: Option<&str>) -> Result<Self> {
         core.alive()?;
         let decided = policy::decide(&core.options, &begin).await?;
+        Self::begin_judged(core, begin, traceparent, decided).await
+    }
+
+    /// Begins a call whose config nobody has to judge any more.
+    pub(crate) async fn begin_judged(
+        core: Arc<Core>,
+        begin: BeginCall<'_>,
+        traceparent: Option<&str>,
+        decided: Decided,
+    ) -> Result<Self> {
+        core.alive()?;
         let open: Vec<&str> = decided.open.iter().map(String::as_str).chain(begin.open.iter().copied()).collect();
         let begin = BeginCall { config: decided.config.as_deref().or(begin.config), open: &open, ..begin };
         let mut config = read_config(&core.options, &begin)?;

@@ -117,6 +117,13 @@ impl Board {
         self.id(key)
     }
 
+    /// Whose sink it is, for publishes from now on.
+    pub(super) fn set_principal(&mut self, sink: SinkId, principal: Option<&str>) {
+        if let Some(row) = self.sinks.get_mut(sink.key) {
+            row.principal = principal.map(Into::into);
+        }
+    }
+
     /// Whether the sink can be told anything at the moment.
     pub(super) fn set_reachable(&mut self, sink: SinkId, reachable: bool) {
         if let Some(row) = self.sinks.get_mut(sink.key) {

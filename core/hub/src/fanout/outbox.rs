@@ -233,6 +233,12 @@ impl Outbox {
         }
     }
 
+    /// Whose the sink is, for a host that learns it after the listener has to be there. Until then no publish with an audience
+    /// is for it.
+    pub fn set_principal(&self, sink: SinkId, principal: Option<&str>) {
+        self.change(|board| board.set_principal(sink, principal));
+    }
+
     /// Whether the sink's peer can be told anything at the moment. One that cannot is skipped.
     pub fn set_reachable(&self, sink: SinkId, reachable: bool) {
         self.change(|board| board.set_reachable(sink, reachable));
