@@ -1,19 +1,24 @@
 //! The one place where a server says what it wants of Tidings.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use rmcp::{RoleServer, ServerHandler, service::RequestContext};
-use tidings::{DetachLimits, Hub};
+use serde_json::Value;
+use tidings::proto::wire::sep992::ROUTE_SIGNAL;
+use tidings::{DetachLimits, Hub, StdioPeer};
 
+use crate::fan_out::FanOut;
 use crate::front::Front;
+use crate::own_routes::{OwnRoutes, checked};
 use crate::principal::{Authenticate, Principal};
 use crate::session_record::SessionRecords;
 use crate::sessions::Sessions;
+use crate::stdio_front::StdioFront;
 use crate::task_stream::StreamLimits;
-use crate::tasks::{Running, Tasks};
+use crate::tasks::Tasks;
 use crate::watched::Watched;
 
 /// What a server wants of Tidings: which routes its clients may have, whether calls become tasks, who asks. Cheap to clone;
@@ -30,15 +35,24 @@ pub struct Adapter {
     pub(crate) authenticate: Option<Authenticate>,
     pub(crate) tasks: Option<Arc<Tasks>>,
     pub(crate) streams: Option<Arc<StreamLimits>>,
-    pub(crate) running_tasks: Running,
+    pub(crate) own: OwnRoutes,
+    pub(crate) fan_out: Arc<FanOut>,
+    /// Whether peers are told of changes by us.
+    pub(crate) tells: bool,
+    signal_as_root: bool,
+    /// The process at the other end of stdio, once it was looked for.
+    doorbell: Arc<OnceLock<Option<Arc<StdioPeer>>>>,
     /// An event store of ours keeps what a session is sent while nobody listens.
     pub(crate) recorded: Arc<AtomicBool>,
+    /// Sessions may be restored by another process.
+    restores: Arc<AtomicBool>,
 }
 
 impl Adapter {
     /// Over that hub, with everything off.
     pub fn new(hub: Hub) -> Self {
         Self {
+            fan_out: Arc::new(FanOut::new(hub.clone())),
             hub,
             routes: Vec::new(),
             open: Vec::new(),
@@ -47,16 +61,22 @@ impl Adapter {
             authenticate: None,
             tasks: None,
             streams: None,
-            running_tasks: Running::default(),
+            own: OwnRoutes::default(),
+            tells: true,
+            signal_as_root: false,
+            doorbell: Arc::default(),
             recorded: Arc::default(),
+            restores: Arc::default(),
         }
     }
 
-    /// The route types that clients may use: `webhook`, `message`, `callback`. The server then offers the capability, takes a
-    /// `notificationConfig` with every tool call, and acknowledges it.
+    /// The route types that clients may use: `webhook`, `message`, `callback`, `signal`. The server then offers the capability,
+    /// takes a `notificationConfig` with every tool call, and acknowledges it.
     ///
     /// `callback` leads to [`Outlet`](tidings::Outlet)s that the program offers by name, and `message` into the calling
-    /// session; other names are refused unless [`open`](Self::open), or the hub's policy, opens them.
+    /// session; other names are refused unless [`open`](Self::open), or the hub's [policy](tidings::Policy), opens them.
+    /// `signal` (Linux, stdio) rings the process at the other end of stdin; what a session cannot have is not in its
+    /// capabilities.
     #[must_use]
     pub fn routes<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
         self.routes = types.into_iter().map(Into::into).collect();
@@ -68,6 +88,49 @@ impl Adapter {
     pub fn open<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.open = names.into_iter().map(Into::into).collect();
         self
+    }
+
+    /// Routes of the server's own, a JSON list as in a `notificationConfig`, for calls whose client brings no config; a
+    /// client that brings one is told by its own routes only. Nobody has to allow them, the hub's policy included, and nobody is told
+    /// of them. Routes into the calling session are left out where it cannot have them.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidConfig`](tidings::ErrorCode::InvalidConfig) for routes that a client could not have either, with their
+    /// [`faults`](tidings::Error::faults).
+    pub fn default_routes(mut self, routes: &Value) -> tidings::Result<Self> {
+        self.own.all = checked(&self.hub, routes)?;
+        Ok(self)
+    }
+
+    /// The same for one tool, which then has these and not those of [`default_routes`](Self::default_routes).
+    ///
+    /// # Errors
+    /// As of [`default_routes`](Self::default_routes).
+    pub fn default_routes_of(mut self, tool: impl Into<String>, routes: &Value) -> tidings::Result<Self> {
+        self.own.by_tool.insert(tool.into(), checked(&self.hub, routes)?);
+        Ok(self)
+    }
+
+    /// Lets a process of root's ring its client's; without it routes of type `signal` are not offered there.
+    #[must_use]
+    pub fn signal_as_root(mut self, may: bool) -> Self {
+        self.signal_as_root = may;
+        self
+    }
+
+    /// Whether sessions and listeners are registered, so that [`Hub::notify`](tidings::Hub::notify) tells them of what has
+    /// changed, here and in other processes on the store. On unless it is said otherwise. They are told what the
+    /// handler's capabilities advertise (`listChanged`, `subscribe`) and what they asked for.
+    #[must_use]
+    pub fn fan_out(mut self, tells: bool) -> Self {
+        self.tells = tells;
+        self
+    }
+
+    /// Ends the listeners of `subscriptions/listen` in order: each gets what it was promised, then the result of its
+    /// request. Does not wait for that. For a server that is about to stop.
+    pub fn end_listeners(&self) {
+        self.fan_out.end_listeners();
     }
 
     /// How long a tool may run. A client may ask for less.
@@ -129,13 +192,50 @@ impl Adapter {
 
     /// That configuration with a session store: sessions survive a restart.
     pub fn config(&self, mut config: StreamableHttpServerConfig) -> StreamableHttpServerConfig {
+        self.restores.store(true, Ordering::Relaxed);
         config.session_store = Some(Arc::new(SessionRecords::new(self.hub.clone())));
         config
+    }
+
+    pub(crate) fn restores(&self) -> bool {
+        self.restores.load(Ordering::Relaxed)
+    }
+
+    /// The process at the other end of stdin, where routes of type `signal` are named and it can be rung.
+    pub(crate) fn doorbell(&self) -> Option<Arc<StdioPeer>> {
+        if !self.rings() {
+            return None;
+        }
+        let find = || match StdioPeer::of_stdin(self.signal_as_root) {
+            Ok(peer) => Some(Arc::new(peer)),
+            Err(why) => {
+                tracing::warn!("routes of type 'signal' are not offered: {why}");
+                None
+            }
+        };
+        self.doorbell.get_or_init(find).clone()
+    }
+
+    fn rings(&self) -> bool {
+        let own = self.own.all.iter().chain(self.own.by_tool.values().flat_map(|routes| routes.iter()));
+        self.routes.iter().any(|kind| kind == ROUTE_SIGNAL)
+            || own.into_iter().any(|route| route["type"] == ROUTE_SIGNAL)
+    }
+
+    /// The route types that a session may use.
+    pub(crate) fn types(&self, over_http: bool) -> Vec<String> {
+        let can = |kind: &&String| *kind != ROUTE_SIGNAL || (!over_http && self.doorbell().is_some());
+        self.routes.iter().filter(can).cloned().collect()
     }
 
     /// What stands before that service; see [`Front`].
     pub fn front<S>(&self, service: S) -> Front<S> {
         Front::new(service)
+    }
+
+    /// What stands before stdin where a server speaks over stdio; see [`StdioFront`].
+    pub fn stdio_front<R>(&self, reader: R) -> StdioFront<R> {
+        StdioFront::new(reader)
     }
 }
 

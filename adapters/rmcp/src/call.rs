@@ -17,8 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::adapter::Adapter;
 use crate::front::{Config, Gone};
+use crate::own_routes::OwnConfig;
 use crate::principal::{Asker, is_modern};
 use crate::running::RunningCall;
+use crate::session_place::CallersPlace;
 use crate::wire;
 
 /// How long a client that reads nothing may hold up the start of its own tool.
@@ -38,10 +40,17 @@ pub(crate) struct Asked {
     pub(crate) modern: bool,
     /// The raw `notificationConfig`, of a server that takes any.
     pub(crate) config: Option<String>,
+    /// The server's own config, where the client brought none.
+    pub(crate) own: Option<OwnConfig>,
     /// The client said `notifications/cancelled`.
     pub(crate) cancelled: CancellationToken,
-    /// The name of the calling connection as a place for deliveries.
-    pub(crate) place: Option<String>,
+    /// The calling connection as a place for deliveries.
+    pub(crate) place: Option<CallersPlace>,
+}
+
+/// Cancelled when the connection of a request is lost; `None` where rmcp does not tell. See [`Front`](crate::Front).
+pub(crate) fn gone(context: &RequestContext<RoleServer>) -> Option<CancellationToken> {
+    Some(context.extensions.get::<Parts>()?.extensions.get::<Gone>()?.0.clone())
 }
 
 /// Takes the config out of a request: its tool does not see it.
@@ -55,12 +64,16 @@ pub(crate) fn config_of(context: &mut RequestContext<RoleServer>) -> Option<Stri
 impl Asked {
     /// The connection of the request is lost; never where rmcp does not tell. See [`Front`](crate::Front).
     pub(crate) fn gone(&self) -> CancellationToken {
-        let parts = self.context.extensions.get::<Parts>();
-        parts.and_then(|parts| parts.extensions.get::<Gone>()).map(|gone| gone.0.clone()).unwrap_or_default()
+        gone(&self.context).unwrap_or_default()
     }
 
     pub(crate) fn tool(&self) -> &str {
         &self.params.name
+    }
+
+    /// There are routes, the client's or the server's own.
+    pub(crate) fn has_routes(&self) -> bool {
+        self.config.is_some() || self.own.is_some()
     }
 
     /// The JSON-RPC id of the request.
@@ -80,19 +93,20 @@ impl Asked {
 /// Accepts the config; it is on disk then.
 pub(crate) async fn accept(terms: &Adapter, asked: &Asked) -> Result<Call, ErrorData> {
     let id = asked.request_id().ok_or_else(wire::config_not_stored)?;
-    let named = !terms.open.is_empty();
-    let may = |kind: &str| match kind {
-        sep992::ROUTE_MESSAGE => named || asked.place.is_some(),
-        _ => true,
+    let rings = asked.place.as_ref().is_some_and(|place| place.takes(sep992::ROUTE_SIGNAL));
+    let (config, types, open) = match (&asked.config, &asked.own) {
+        (None, Some(own)) => (Some(&own.text), &own.types, &own.open),
+        (config, _) => (config.as_ref(), &terms.routes, &terms.open),
     };
-    let types: Vec<&str> = terms.routes.iter().map(String::as_str).filter(|kind| may(kind)).collect();
-    let open: Vec<&str> = terms.open.iter().map(String::as_str).collect();
+    let types: Vec<&str> =
+        types.iter().map(String::as_str).filter(|kind| *kind != sep992::ROUTE_SIGNAL || rings).collect();
+    let open: Vec<&str> = open.iter().map(String::as_str).collect();
     let begin = BeginCall {
-        config: asked.config.as_deref().map(str::as_bytes),
+        config: config.map(String::as_bytes),
         route_types: &types,
         principal: &asked.asker.name,
         session: asked.asker.session.as_deref(),
-        peer: asked.place.as_deref(),
+        peer: asked.place.as_ref().map(|place| place.name.as_str()),
         open: &open,
         request_id: &id,
         tool: asked.tool(),
@@ -100,8 +114,14 @@ pub(crate) async fn accept(terms: &Adapter, asked: &Asked) -> Result<Call, Error
         task: None,
     };
     let traceparent = asked.context.meta.get_traceparent();
+    let beginning = async {
+        match asked.config {
+            Some(_) => terms.hub.begin_call_traced(begin, traceparent).await,
+            None => terms.hub.begin_own_call(begin, traceparent).await,
+        }
+    };
     // A caller who gives up waiting leaves nothing behind: what is stored after that ends at once.
-    let Ok(begun) = timeout(ACCEPT_WITHIN, terms.hub.begin_call_traced(begin, traceparent)).await else {
+    let Ok(begun) = timeout(ACCEPT_WITHIN, beginning).await else {
         tracing::warn!("a notificationConfig could not be stored in time");
         return Err(wire::config_not_stored());
     };
@@ -122,7 +142,7 @@ pub(crate) async fn watched<H: ServerHandler>(
     asked: Asked,
 ) -> Result<CallToolResponse, ErrorData> {
     let call = accept(terms, &asked).await?;
-    let acknowledgement = acknowledge(&call, &asked.context.peer).await;
+    let acknowledgement = acknowledge(&call, &asked).await;
     let stop = CancellationToken::new();
     let running = RunningCall::begun(call.clone(), &asked.context);
     let context = asked.tool_context(&stop, running);
@@ -132,7 +152,7 @@ pub(crate) async fn watched<H: ServerHandler>(
     loop {
         tokio::select! {
             biased;
-            result = &mut tool => return outcome(&call, Some(acknowledgement), asked.modern, result).await,
+            result = &mut tool => return outcome(&call, acknowledgement, asked.modern, result).await,
             ended = &mut ended => {
                 stop.cancel();
                 return Err(elsewhere(&call, ended));
@@ -147,12 +167,14 @@ pub(crate) async fn watched<H: ServerHandler>(
     }
 }
 
-/// Sends the acknowledgement, and answers it for the result, which carries it as well.
-pub(crate) async fn acknowledge(call: &Call, peer: &Peer<RoleServer>) -> Value {
+/// Sends the acknowledgement, and answers it for the result, which carries it as well. Of the server's own routes nobody is
+/// told.
+pub(crate) async fn acknowledge(call: &Call, asked: &Asked) -> Option<Value> {
+    asked.config.as_ref()?;
     let acknowledgement: Value = serde_json::from_str(&call.acknowledgement()).unwrap_or_default();
     let frame = custom(sep992::CONFIG_ACKNOWLEDGED, acknowledgement.clone());
-    drop(timeout(ACKNOWLEDGE_WITHIN, peer.send_notification(frame)).await);
-    acknowledgement
+    drop(timeout(ACKNOWLEDGE_WITHIN, asked.context.peer.send_notification(frame)).await);
+    Some(acknowledgement)
 }
 
 pub(crate) fn custom(method: &str, params: Value) -> ServerNotification {

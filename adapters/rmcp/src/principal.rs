@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
 
 /// The header that names a legacy session.
 const SESSION_HEADER: &str = "mcp-session-id";
@@ -62,24 +62,24 @@ pub(crate) struct Asker {
 pub(crate) fn asker(
     authenticate: Option<&Authenticate>,
     context: &RequestContext<RoleServer>,
-    stand_in: impl FnOnce() -> String,
-) -> Asker {
+    stand_in: impl FnOnce() -> Result<String, ErrorData>,
+) -> Result<Asker, ErrorData> {
     let session = session_of(context);
     if let Some(principal) = authenticate.and_then(|authenticate| authenticate(context)) {
         let name = principal.name();
-        return Asker { counted_as: name.clone(), name, bound: true, session };
+        return Ok(Asker { counted_as: name.clone(), name, bound: true, session });
     }
-    match &session {
+    Ok(match &session {
         Some(id) => {
             let name = format!("session:{id}");
             Asker { counted_as: name.clone(), name, bound: false, session }
         }
-        None => Asker { name: stand_in(), counted_as: ANONYMOUS.to_owned(), bound: false, session },
-    }
+        None => Asker { name: stand_in()?, counted_as: ANONYMOUS.to_owned(), bound: false, session },
+    })
 }
 
 /// The legacy session of a request over HTTP. A modern request has none, whatever header it brings.
-fn session_of(context: &RequestContext<RoleServer>) -> Option<String> {
+pub(crate) fn session_of(context: &RequestContext<RoleServer>) -> Option<String> {
     if is_modern(context) {
         return None;
     }

@@ -8,7 +8,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tidings::proto::trigger::Reason;
 use tidings::proto::wire::{rpc, tidings::META_ACKNOWLEDGED};
-use tidings::{BeginCall, Call};
+use tidings::{BeginCall, Call, Room};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::adapter::Adapter;
 use crate::call::{Asked, Leaving, Left, accept, acknowledge, cancelled, elsewhere, leaves, outcome};
 use crate::running::RunningCall;
-use crate::tasks::{Place, TaskMode, Tasks, millis};
+use crate::tasks::{TaskMode, Tasks, millis};
 use crate::wire;
 
 type Answer = Result<CallToolResponse, ErrorData>;
@@ -63,14 +63,11 @@ pub(crate) async fn task_call<H: ServerHandler>(
 ) -> Answer {
     let began = Instant::now();
     let mode = tasks.mode(asked.tool());
-    let watched = match asked.config {
-        Some(_) => Some(accept(terms, &asked).await?),
-        None => None,
-    };
+    let watched = if asked.has_routes() { Some(accept(terms, &asked).await?) } else { None };
     let (running, acknowledgement) = match &watched {
         Some(call) => {
             let running = RunningCall::begun(call.clone(), &asked.context);
-            (running, Some(acknowledge(call, &asked.context.peer).await))
+            (running, acknowledge(call, &asked).await)
         }
         None => (RunningCall::waiting(&asked.context), None),
     };
@@ -117,9 +114,9 @@ pub(crate) async fn task_call<H: ServerHandler>(
             () = inline_is_over(inline, &running), if !becoming.tried => task = becoming.task(&running).await,
         }
     }
-    let Some((call, place)) = task else { return Err(wire::unknown_task()) };
+    let Some((call, room)) = task else { return Err(wire::unknown_task()) };
     let answer = created(terms, tasks, &asked, &call, acknowledgement)?;
-    let run = Run { call, handler: Arc::clone(handler), params: asked.params, context, stop, place };
+    let run = Run { call, handler: Arc::clone(handler), params: asked.params, context, stop, room };
     tokio::spawn(run.wait(tool, Instant::now() + terms.detach.time, Arc::clone(tasks)));
     Ok(answer)
 }
@@ -158,11 +155,11 @@ struct Becoming<'a> {
 
 impl Becoming<'_> {
     /// On disk when this answers it. What cannot become a task goes on as the call it is.
-    async fn task(&mut self, running: &RunningCall) -> Option<(Call, Place)> {
+    async fn task(&mut self, running: &RunningCall) -> Option<(Call, Room)> {
         self.tried = true;
         let asker = &self.asked.asker;
-        // Taken before anything waits, so that two calls do not take the last place.
-        let place = self.terms.running_tasks.take(&asker.counted_as, self.terms.detach.calls)?;
+        // Taken before anything waits, so that two calls do not take the last one.
+        let room = self.terms.hub.room(&asker.counted_as, self.terms.detach.calls)?;
         let terms = self.tasks.terms(asker.bound);
         let became = match self.watched {
             Some(call) => call.become_task(terms).await.map(|became| became.then(|| call.clone())),
@@ -174,7 +171,7 @@ impl Becoming<'_> {
                 if self.watched.is_none() {
                     running.become_call(call.clone());
                 }
-                Some((call, place))
+                Some((call, room))
             }
             Err(error) => {
                 if !error.retryable() {
@@ -227,7 +224,7 @@ struct Run<H> {
     context: RequestContext<RoleServer>,
     stop: CancellationToken,
     /// Held until it has ended.
-    place: Place,
+    room: Room,
 }
 
 impl<H: ServerHandler> Run<H> {
@@ -253,7 +250,7 @@ impl<H: ServerHandler> Run<H> {
             tool = Tool::start(&self.handler, self.params.clone(), self.context.clone());
         }
         self.stop.cancel();
-        drop(self.place);
+        drop(self.room);
     }
 
     /// `None`: the task has ended without its tool.

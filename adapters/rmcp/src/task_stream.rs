@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::request::Parts;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
@@ -19,10 +20,15 @@ use tidings::{After, ErrorCode, Event, ReadLimits, Stream, Tail};
 
 use crate::adapter::Adapter;
 use crate::call::custom;
-use crate::principal::Asker;
+use crate::principal::{Asker, is_modern};
 use crate::task_methods::find;
 use crate::tasks::Tasks;
 use crate::wire;
+
+/// Names what a request is about (SEP-2243).
+const NAME_HEADER: &str = "mcp-name";
+/// The code of a header that is not there or says something else than the body (2026-07-28).
+const HEADER_MISMATCH: i64 = -32020;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// So many allowances are kept before those that are full again are forgotten.
@@ -102,6 +108,20 @@ impl Drop for Held {
             }
         }
     }
+}
+
+/// Over HTTP the header `Mcp-Name`, by which requests are routed, has to name the task (SEP-2243); rmcp sees to the methods that
+/// it knows only. It may be left out: `tasks/stream` is none of the extension's methods yet.
+pub(crate) fn check_header(params: Option<&Value>, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    let Some(parts) = context.extensions.get::<Parts>().filter(|_| is_modern(context)) else { return Ok(()) };
+    let task = params.and_then(|params| params.get("taskId")).and_then(Value::as_str);
+    // An id of ours needs no encoding to be a header, so that what is encoded is none.
+    if let (Some(named), Some(task)) = (parts.headers.get(NAME_HEADER), task)
+        && named.as_bytes() != task.as_bytes()
+    {
+        return Err(wire::error(HEADER_MISMATCH, "The Mcp-Name header does not match the request body's taskId", None));
+    }
+    Ok(())
 }
 
 /// Sends the events until the task has ended and all were sent.

@@ -1,7 +1,6 @@
 //! Which tool calls become tasks, and on which terms.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -84,55 +83,4 @@ impl Tasks {
 
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// How many tasks of one principal run now, by the name that they are counted under.
-#[derive(Clone, Default)]
-pub(crate) struct Running {
-    by_name: Arc<Mutex<HashMap<String, u32>>>,
-}
-
-/// A place among them, until it is dropped.
-pub(crate) struct Place {
-    running: Running,
-    name: String,
-}
-
-impl Running {
-    /// `None`: there are as many as may be.
-    pub(crate) fn take(&self, name: &str, most: u32) -> Option<Place> {
-        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = by_name.get(name).copied().unwrap_or(0);
-        (count < most).then(|| {
-            by_name.insert(name.to_owned(), count + 1);
-            Place { running: self.clone(), name: name.to_owned() }
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut by_name = self.running.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_name.get_mut(&self.name) {
-            *count -= 1;
-            if *count == 0 {
-                by_name.remove(&self.name);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_counted_by_name_and_given_back() {
-        let running = Running::default();
-        let first = running.take("a", 1);
-        assert!(first.is_some() && running.take("a", 1).is_none() && running.take("b", 1).is_some());
-        drop(first);
-        assert!(running.take("a", 1).is_some());
-        assert!(running.by_name.lock().expect("no test panics with it").is_empty());
-    }
 }

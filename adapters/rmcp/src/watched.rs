@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::request::Parts;
 use rmcp::model::*;
@@ -12,12 +13,14 @@ use rmcp::service::{MaybeSendFuture, NotificationContext, RequestContext, RoleSe
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
 use tidings::proto::wire::tidings::CALLS_CANCEL;
-use tidings::proto::wire::{capability_json, sep2694, tidings::EXTENSION};
+use tidings::proto::wire::{capability_json, sep992, sep2694, tidings::EXTENSION};
 use tokio_util::sync::CancellationToken;
 
 use crate::adapter::Adapter;
-use crate::call::{Asked, config_of, declares_tasks, watched};
-use crate::principal::{Asker, asker, is_modern, session_header};
+use crate::call::{Asked, config_of, declares_tasks, gone, watched};
+use crate::peers::{Peers, advertises_changes};
+use crate::principal::{Asker, asker, is_modern, session_header, session_of};
+use crate::random::random;
 use crate::running::RunningCall;
 use crate::session_place::SessionPlaces;
 use crate::task_call::task_call;
@@ -34,8 +37,9 @@ pub struct Watched<H> {
     /// The Tasks extension, unless the handler has its own.
     tasks: Option<Arc<Tasks>>,
     /// Whom a request without a session or a principal counts as, where a connection outlives its requests.
-    stand_in: String,
+    stand_in: OnceLock<String>,
     places: SessionPlaces,
+    peers: Peers,
     /// Calls that run, by session and request id, for `notifications/cancelled`.
     running: Mutex<Cancels>,
 }
@@ -49,26 +53,56 @@ impl<H: ServerHandler> Watched<H> {
             tracing::warn!("this server has tasks already: they stay its own, and ours are off");
         }
         let tasks = terms.tasks.clone().filter(|_| !own);
-        let handler = Arc::new(handler);
+        // Whose process it is shows best before anything has come.
+        drop(terms.doorbell());
         Self {
-            handler,
+            handler: Arc::new(handler),
             terms,
             tasks,
-            stand_in: connection(),
+            stand_in: OnceLock::new(),
             places: SessionPlaces::default(),
+            peers: Peers::default(),
             running: Mutex::default(),
         }
     }
 
-    fn asker(&self, context: &RequestContext<RoleServer>) -> Asker {
-        let over_http = context.extensions.get::<Parts>().is_some();
-        asker(
-            self.terms.authenticate.as_ref(),
-            context,
-            || {
-                if over_http { connection() } else { self.stand_in.clone() }
-            },
-        )
+    fn asker(&self, context: &RequestContext<RoleServer>) -> Result<Asker, ErrorData> {
+        let stand_in = || {
+            if over_http(context) {
+                return connection();
+            }
+            Ok(match self.stand_in.get() {
+                Some(name) => name.clone(),
+                None => {
+                    let name = connection()?;
+                    self.stand_in.get_or_init(|| name).clone()
+                }
+            })
+        };
+        asker(self.terms.authenticate.as_ref(), context, stand_in)
+    }
+
+    /// Registers the session of a request, if it is one that outlives it, so that what changes from then on is told.
+    fn attend(&self, context: &RequestContext<RoleServer>) {
+        if !self.terms.tells || is_modern(context) {
+            return;
+        }
+        match self.asker(context) {
+            // Over HTTP nothing can be sent without a session once the request is over.
+            Ok(asker) if asker.session.is_some() || !over_http(context) => {
+                self.peers.attend(&self.terms, context, &asker, &self.handler.get_info().capabilities);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "a session could not be registered for notifications"),
+        }
+    }
+
+    /// A session may have been initialized.
+    fn initialized(&self, noted: &NotificationContext<RoleServer>) {
+        let mut context = RequestContext::new(RequestId::Number(0), noted.peer.clone());
+        context.extensions = noted.extensions.clone();
+        self.attend(&context);
+        self.peers.initialized(&session_of(&context));
     }
 
     fn running(&self) -> MutexGuard<'_, Cancels> {
@@ -76,13 +110,14 @@ impl<H: ServerHandler> Watched<H> {
     }
 
     /// Adds what this server can do besides.
-    fn advertise(&self, capabilities: &mut ServerCapabilities, tasks: bool) {
+    fn advertise(&self, capabilities: &mut ServerCapabilities, tasks: bool, over_http: bool) {
         let mut add = |name: &str, settings: &str| {
             let settings = serde_json::from_str(settings).unwrap_or_default();
             capabilities.extensions.get_or_insert_default().insert(name.to_owned(), settings);
         };
-        if !self.terms.routes.is_empty() {
-            add(EXTENSION, &capability_json(&self.terms.routes));
+        let types = self.terms.types(over_http);
+        if !types.is_empty() {
+            add(EXTENSION, &capability_json(types));
         }
         if tasks && self.tasks.is_some() {
             let streams = self.terms.streams.as_ref().map(|_| json!({sep2694::EVENT_STREAMS: {}}));
@@ -103,19 +138,37 @@ impl<H: ServerHandler> Watched<H> {
             return Err(wire::tasks_undeclared());
         }
         let tasks = tasks.filter(|_| declared);
-        if config.is_none() && tasks.is_none() {
+        if config.is_none() && tasks.is_none() && self.terms.own.is_empty() {
             return self.plain(params, context).await;
         }
-        let asker = self.asker(&context);
-        let place = config.as_ref().and_then(|_| self.places.of(&self.terms, &context, &asker));
+        let asker = self.asker(&context)?;
+        let place = if self.needs_place(config.as_deref(), &params.name) {
+            self.places.of(&self.terms, &context, &asker)?
+        } else {
+            None
+        };
+        let own = || self.terms.own.config(&params.name, place.as_ref());
+        let own = if config.is_none() { own() } else { None };
+        if config.is_none() && tasks.is_none() && own.is_none() {
+            return self.plain(params, context).await;
+        }
         let key = (asker.session.clone(), context.id.clone());
         let cancelled = CancellationToken::new();
         self.running().insert(key.clone(), cancelled.clone());
         let _forget = Forget { running: &self.running, key };
-        let asked = Asked { params, context, asker, modern, config, cancelled, place };
+        let asked = Asked { params, context, asker, modern, config, own, cancelled, place };
         match tasks {
             Some(tasks) => task_call(&self.terms, tasks, &self.handler, asked).await,
             None => watched(&self.terms, &*self.handler, asked).await,
+        }
+    }
+
+    /// Whether a route of the call may go to its session.
+    fn needs_place(&self, config: Option<&str>, tool: &str) -> bool {
+        let goes_there = |kind: &String| matches!(kind.as_str(), sep992::ROUTE_MESSAGE | sep992::ROUTE_SIGNAL);
+        match config {
+            Some(_) => self.terms.routes.iter().any(goes_there),
+            None => self.terms.own.goes_to_session(tool),
         }
     }
 
@@ -153,8 +206,12 @@ impl Drop for Forget<'_> {
 }
 
 /// A principal for whom nobody stands.
-fn connection() -> String {
-    format!("connection:{}", crate::session_place::random())
+fn connection() -> Result<String, ErrorData> {
+    Ok(format!("connection:{}", random()?))
+}
+
+fn over_http(context: &RequestContext<RoleServer>) -> bool {
+    context.extensions.get::<Parts>().is_some()
 }
 
 /// Hands a request on as it is.
@@ -162,6 +219,17 @@ macro_rules! hand_on {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(fn $name(&self, $($argument: $type),*) -> impl Future<Output = $answer> + MaybeSendFuture + '_ {
             self.handler.$name($($argument),*)
+        })*
+    };
+}
+
+/// The same for what a client reads of which it may be told that it has changed: from then on it is told, so that no change
+/// falls between.
+macro_rules! hand_on_attended {
+    ($($name:ident($request:ty) -> $answer:ty;)*) => {
+        $(fn $name(&self, request: $request, context: Context) -> impl Future<Output = $answer> + MaybeSendFuture + '_ {
+            self.attend(&context);
+            self.handler.$name(request, context)
         })*
     };
 }
@@ -176,17 +244,7 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
         complete(request: CompleteRequestParams, context: Context) -> Answered<CompleteResult>;
         set_level(request: SetLevelRequestParams, context: Context) -> Answered<()>;
         get_prompt(request: GetPromptRequestParams, context: Context) -> Answered<GetPromptResponse>;
-        list_prompts(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListPromptsResult>;
-        list_resources(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListResourcesResult>;
-        list_resource_templates(request: Option<PaginatedRequestParams>, context: Context)
-            -> Answered<ListResourceTemplatesResult>;
-        read_resource(request: ReadResourceRequestParams, context: Context) -> Answered<ReadResourceResponse>;
-        listen(context: SubscriptionContext) -> Answered<()>;
-        subscribe(request: SubscribeRequestParams, context: Context) -> Answered<()>;
-        unsubscribe(request: UnsubscribeRequestParams, context: Context) -> Answered<()>;
-        list_tools(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListToolsResult>;
         on_progress(notification: ProgressNotificationParam, context: Noted) -> ();
-        on_initialized(context: Noted) -> ();
         on_roots_list_changed(context: Noted) -> ();
         on_custom_notification(notification: CustomNotification, context: Noted) -> ();
         list_skills(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListSkillsResult>;
@@ -195,16 +253,85 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
             -> Answered<ListResourcesResult>;
     }
 
+    hand_on_attended! {
+        list_tools(Option<PaginatedRequestParams>) -> Answered<ListToolsResult>;
+        list_prompts(Option<PaginatedRequestParams>) -> Answered<ListPromptsResult>;
+        list_resources(Option<PaginatedRequestParams>) -> Answered<ListResourcesResult>;
+        list_resource_templates(Option<PaginatedRequestParams>) -> Answered<ListResourceTemplatesResult>;
+        read_resource(ReadResourceRequestParams) -> Answered<ReadResourceResponse>;
+    }
+
+    async fn on_initialized(&self, context: Noted) {
+        self.initialized(&context);
+        self.handler.on_initialized(context).await;
+    }
+
+    async fn subscribe(&self, request: SubscribeRequestParams, context: Context) -> Answered<()> {
+        self.attend(&context);
+        let (uri, session) = (request.uri.clone(), session_of(&context));
+        let served = self.handler.subscribe(request, context).await;
+        self.peers.subscribe(&self.terms, &session, &uri, served).await
+    }
+
+    async fn unsubscribe(&self, request: UnsubscribeRequestParams, context: Context) -> Answered<()> {
+        let (uri, session) = (request.uri.clone(), session_of(&context));
+        let served = self.handler.unsubscribe(request, context).await;
+        self.peers.unsubscribe(&self.terms, &session, &uri, served).await
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let own = self.handler.accepted_subscription_filter(requested);
+        if !self.terms.tells {
+            return own;
+        }
+        let server = self.handler.get_info().capabilities;
+        // A server that advertises nothing to listen to has no such request, unless its handler has.
+        let accepted = own.or_else(|| advertises_changes(&server).then(|| requested.clone()))?;
+        let narrowed = requested.intersection(&accepted).supported_by(&server);
+        self.peers.opening(&self.terms, requested, &narrowed, &server);
+        Some(narrowed)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Answered<()> {
+        if !self.terms.tells {
+            return self.handler.listen(context).await;
+        }
+        let request = context.request_context();
+        let gone = gone(request);
+        if gone.is_none() && over_http(request) && self.terms.recorded.load(Ordering::Relaxed) {
+            tracing::error!("subscriptions/listen over HTTP needs tidings_rmcp::Front before rmcp's service");
+            return Err(wire::cannot_listen());
+        }
+        let asker = self.asker(request)?;
+        let listening = self.peers.listen(context.requested(), request, &asker).ok_or_else(wire::cannot_listen)?;
+        let gone = gone.unwrap_or_default();
+        let has_own = self.handler.accepted_subscription_filter(context.requested()).is_some();
+        let handlers = async {
+            if has_own {
+                return self.handler.listen(context).await;
+            }
+            context.cancelled().await;
+            Ok(())
+        };
+        tokio::select! {
+            ended = handlers => ended,
+            () = listening.ended() => Ok(()),
+            () = gone.cancelled() => Ok(()), // rmcp goes on with a request whose stream is kept; nobody reads this one
+        }
+    }
+
     async fn initialize(&self, request: InitializeRequestParams, context: Context) -> Answered<InitializeResult> {
+        let http = over_http(&context);
         let mut result = self.handler.initialize(request, context).await?;
         // To older clients the Tasks extension does not exist.
-        self.advertise(&mut result.capabilities, false);
+        self.advertise(&mut result.capabilities, false, http);
         Ok(result)
     }
 
     async fn discover(&self, context: Context) -> Answered<DiscoverResult> {
+        let http = over_http(&context);
         let mut result = self.handler.discover(context).await?;
-        self.advertise(&mut result.capabilities, true);
+        self.advertise(&mut result.capabilities, true, http);
         Ok(result)
     }
 
@@ -219,11 +346,12 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
                 if is_modern(&context) && !declares_tasks(&context) {
                     return Err(wire::tasks_undeclared());
                 }
-                let asker = self.asker(&context);
+                task_stream::check_header(params, &context)?;
+                let asker = self.asker(&context)?;
                 task_stream::serve(&self.terms, tasks, limits, &asker, params, &context).await?;
             }
             (CALLS_CANCEL, ..) if !self.terms.routes.is_empty() => {
-                task_methods::cancel_call(&self.terms, params, &self.asker(&context).name).await?;
+                task_methods::cancel_call(&self.terms, params, &self.asker(&context)?.name).await?;
             }
             _ => return self.handler.on_custom_request(request, context).await,
         }
@@ -242,21 +370,21 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
 
     async fn get_task(&self, request: GetTaskParams, context: Context) -> Answered<GetTaskResult> {
         match &self.tasks {
-            Some(tasks) => task_methods::get(&self.terms, tasks, &request.task_id, &self.asker(&context).name),
+            Some(tasks) => task_methods::get(&self.terms, tasks, &request.task_id, &self.asker(&context)?.name),
             None => self.handler.get_task(request, context).await,
         }
     }
 
     async fn update_task(&self, request: UpdateTaskParams, context: Context) -> Answered<()> {
         match &self.tasks {
-            Some(_) => task_methods::update(&self.terms, &request, &self.asker(&context).name).await,
+            Some(_) => task_methods::update(&self.terms, &request, &self.asker(&context)?.name).await,
             None => self.handler.update_task(request, context).await,
         }
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, context: Context) -> Answered<()> {
         match &self.tasks {
-            Some(_) => task_methods::cancel(&self.terms, &request.task_id, &self.asker(&context).name).await,
+            Some(_) => task_methods::cancel(&self.terms, &request.task_id, &self.asker(&context)?.name).await,
             None => self.handler.cancel_task(request, context).await,
         }
     }
@@ -269,17 +397,13 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
         self.handler.supported_protocol_versions()
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        self.handler.accepted_subscription_filter(requested)
-    }
-
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.handler.get_tool(name)
     }
 
     fn get_info(&self) -> ServerConfig {
         let mut info = self.handler.get_info();
-        self.advertise(&mut info.capabilities, true);
+        self.advertise(&mut info.capabilities, true, false);
         info
     }
 }

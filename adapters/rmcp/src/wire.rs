@@ -36,6 +36,18 @@ pub(crate) fn policy_failed() -> ErrorData {
     error(rpc::INTERNAL_ERROR, "notificationConfig could not be judged and nothing ran", Some(data))
 }
 
+/// Answered where a name would have to be drawn and the system has no randomness.
+pub(crate) fn no_randomness() -> ErrorData {
+    let data = json!({"reason": "no_randomness", "retryable": true});
+    error(rpc::INTERNAL_ERROR, "The server's system has no randomness; nothing ran", Some(data))
+}
+
+/// Answered to a listener that cannot be told anything.
+pub(crate) fn cannot_listen() -> ErrorData {
+    let data = json!({"reason": "unavailable", "retryable": true});
+    error(rpc::INTERNAL_ERROR, "Notifications cannot be served now; try again later", Some(data))
+}
+
 /// Answered for a tool that was stopped because its time was over.
 pub(crate) fn timed_out(timeout_ms: u64) -> ErrorData {
     let data = json!({"reason": "timeout", "timeoutMs": timeout_ms});

@@ -133,12 +133,14 @@ pub struct Client {
     /// What it declares with each request, of 2026-07-28.
     pub capabilities: Value,
     pub token: Option<&'static str>,
+    /// What the header `Mcp-Name` says instead of what the body does.
+    pub name: Option<Option<String>>,
 }
 
 impl Client {
     /// A client of 2026-07-28, which has no session.
     pub fn modern(socket: &Path, capabilities: Value) -> Self {
-        Self { socket: socket.to_owned(), version: MODERN, session: None, capabilities, token: None }
+        Self { socket: socket.to_owned(), version: MODERN, session: None, capabilities, token: None, name: None }
     }
 
     /// A client in a session.
@@ -199,6 +201,7 @@ impl Client {
     async fn post(&self, message: Value) -> Answer {
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let name = ["name", "taskId", "uri"].iter().find_map(|key| message["params"][key].as_str()).map(str::to_owned);
+        let name = self.name.clone().unwrap_or(name);
         let mut request = Request::post("/mcp").header("content-type", "application/json");
         if self.version == MODERN {
             request = request.header("mcp-method", method);
@@ -250,5 +253,10 @@ impl Client {
     /// The same client, in the same session, at another socket.
     pub fn with_socket(&self, socket: &Path) -> Self {
         Self { socket: socket.to_owned(), ..self.clone() }
+    }
+
+    /// One whose requests say that of what they are about.
+    pub fn named(&self, name: Option<&str>) -> Self {
+        Self { name: Some(name.map(str::to_owned)), ..self.clone() }
     }
 }

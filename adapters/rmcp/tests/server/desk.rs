@@ -1,25 +1,32 @@
 //! The server of these tests.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::BoxBody;
+use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequests, InputRequiredResult,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings::proto::address::{self, Network};
 use tidings::{Hub, Options, Verify};
-use tidings_rmcp::{Adapter, RunningCall};
+use tidings_rmcp::{Adapter, RunningCall, Sessions, Watched};
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tower_service::Service;
 
 /// A hub that may post to this machine, at once.
 pub fn options() -> Options {
@@ -40,15 +47,31 @@ pub struct Desk {
     pub gate: Arc<Semaphore>,
     /// How many tools were started.
     pub ran: Arc<AtomicUsize>,
+    /// What the server says it can do.
+    pub says: ServerCapabilities,
 }
 
 impl Default for Desk {
     fn default() -> Self {
-        Self { gate: Arc::new(Semaphore::new(0)), ran: Arc::default() }
+        let says = ServerCapabilities::builder().enable_tools().build();
+        Self { gate: Arc::new(Semaphore::new(0)), ran: Arc::default(), says }
     }
 }
 
 impl Desk {
+    /// One that says it tells of changes of its tools and resources, and not of its prompts.
+    pub fn telling() -> Self {
+        let says = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .build();
+        Self { says, ..Self::default() }
+    }
+
     pub fn open(&self) {
         self.gate.add_permits(1_000);
     }
@@ -60,7 +83,7 @@ impl Desk {
 
 impl ServerHandler for Desk {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(self.says.clone())
     }
 
     async fn call_tool(
@@ -89,6 +112,17 @@ impl ServerHandler for Desk {
                 running.fire("com.example/done", br#"{"x":1}"#).unwrap();
                 text("fired".to_owned()).into()
             }
+            // Asks twice, and says what it was answered; its state is how often it has asked.
+            "ask" => match (request.request_state.as_deref(), request.input_responses) {
+                (None, _) => asks("first"),
+                (Some("first"), Some(answers)) if answers.contains_key("first") => asks("second"),
+                (state, answers) => text(format!("{state:?} {}", serde_json::json!(answers))).into(),
+            },
+            // Wants to be called again with its state, and asks for nothing.
+            "again" => match request.request_state.as_deref() {
+                None => InputRequiredResult::new(None, Some("once".to_owned())).into(),
+                state => text(format!("{state:?}")).into(),
+            },
             "fail" => CallToolResult::error(vec![ContentBlock::text("no")]).into(),
             "broken" => return Err(ErrorData::invalid_params("broken", None)),
             other => return Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
@@ -96,10 +130,20 @@ impl ServerHandler for Desk {
     }
 }
 
+fn asks(what: &str) -> CallToolResponse {
+    let schema = json!({"type": "object", "properties": {}});
+    let params = json!({"mode": "form", "message": what, "requestedSchema": schema});
+    let request = json!({"method": "elicitation/create", "params": params});
+    let requests = json!({what: request});
+    let requests: InputRequests = serde_json::from_value(requests).expect("requests");
+    InputRequiredResult::new(Some(requests), Some(what.to_owned())).into()
+}
+
 /// A server that listens at a socket of its own until it is dropped.
 pub struct Stand {
     pub desk: Desk,
     pub hub: Hub,
+    pub adapter: Adapter,
     pub socket: PathBuf,
     _dir: TempDir,
     serving: JoinHandle<()>,
@@ -114,11 +158,31 @@ impl Drop for Stand {
 impl Stand {
     /// In memory, with what the test wants of the adapter.
     pub fn start(options: Options, of: impl FnOnce(Adapter) -> Adapter) -> Self {
+        Self::with(Desk::default(), Hub::with("memory:", options).expect("a hub"), of)
+    }
+
+    /// With that desk, on that hub.
+    pub fn with(desk: Desk, hub: Hub, of: impl FnOnce(Adapter) -> Adapter) -> Self {
+        Self::serving(desk, hub, of, true)
+    }
+
+    /// The same, with nothing before rmcp's own service.
+    pub fn without_front(desk: Desk, hub: Hub) -> Self {
+        Self::serving(desk, hub, |adapter| adapter, false)
+    }
+
+    fn serving(desk: Desk, hub: Hub, of: impl FnOnce(Adapter) -> Adapter, front: bool) -> Self {
         let dir = TempDir::new().expect("a folder");
-        let hub = Hub::with("memory:", options).expect("a hub");
-        let (desk, socket) = (Desk::default(), dir.path().join("s"));
-        let serving = tokio::spawn(serve(of(Adapter::new(hub.clone())), desk.clone(), listen(&socket)));
-        Self { desk, hub, socket, _dir: dir, serving }
+        let socket = dir.path().join("s");
+        let adapter = of(Adapter::new(hub.clone()));
+        let listener = listen(&socket);
+        let service = service(&adapter, &desk);
+        let serving = if front {
+            tokio::spawn(accept(adapter.front(service), listener))
+        } else {
+            tokio::spawn(accept(service, listener))
+        };
+        Self { desk, hub, adapter, socket, _dir: dir, serving }
     }
 }
 
@@ -128,13 +192,25 @@ pub fn listen(socket: &Path) -> UnixListener {
 
 /// Never returns.
 pub async fn serve(adapter: Adapter, desk: Desk, listener: UnixListener) {
-    let of = adapter.clone();
-    let service = StreamableHttpService::new(
-        move || Ok(adapter.watch(desk.clone())),
-        Arc::new(of.sessions()),
-        of.config(StreamableHttpServerConfig::default()),
-    );
-    let service = TowerToHyperService::new(of.front(service));
+    accept(adapter.front(service(&adapter, &desk)), listener).await;
+}
+
+fn service(adapter: &Adapter, desk: &Desk) -> StreamableHttpService<Watched<Desk>, Sessions> {
+    let (watch, desk) = (adapter.clone(), desk.clone());
+    StreamableHttpService::new(
+        move || Ok(watch.watch(desk.clone())),
+        Arc::new(adapter.sessions()),
+        adapter.config(StreamableHttpServerConfig::default()),
+    )
+}
+
+async fn accept<S>(service: S, listener: UnixListener)
+where
+    S: Service<Request<Incoming>, Response = Response<BoxBody<Bytes, Infallible>>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+{
+    let service = TowerToHyperService::new(service);
     loop {
         let (socket, _) = listener.accept().await.expect("a connection");
         let service = service.clone();

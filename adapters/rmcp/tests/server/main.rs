@@ -8,11 +8,19 @@ pub const HANG: Duration = Duration::from_secs(60);
 
 mod calls;
 mod client;
+#[path = "../../../../core/hub/tests/support/clock.rs"]
+#[allow(dead_code, reason = "the hub's tests use all of it")]
+mod clock;
 mod desk;
+mod notify;
+mod own_routes;
 mod posts;
 #[path = "../../../../core/hub/tests/support/receiver.rs"]
 #[allow(dead_code, reason = "the hub's tests use all of it")]
 mod receiver;
 mod restart;
+mod rounds;
+mod slow;
+mod stdio;
 mod streams;
 mod tasks;

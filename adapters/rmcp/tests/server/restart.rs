@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 use tempfile::TempDir;
-use tidings::{Hub, Tail};
+use tidings::{Hub, Publish, Tail};
 use tidings_rmcp::Adapter;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
@@ -37,7 +37,7 @@ fn a_server_process() {
     runtime.block_on(async {
         let hub = Hub::with(&database(&dir), options()).expect("a hub");
         hub.ensure_open().expect("it opens");
-        let desk = Desk::default();
+        let desk = Desk::telling();
         desk.gate.add_permits(permits);
         let socket = listen(&dir.join(format!("s{permits}")));
         serve(Adapter::new(hub).routes(["webhook"]), desk, socket).await;
@@ -107,8 +107,14 @@ async fn killed_and_restarted_a_session_goes_on() {
     let begin = answer.any().await.expect("a priming event").id.expect("its id");
     let seen = [answer.next().await.expect("a step"), answer.next().await.expect("another")];
     let acknowledged = own.next().await.expect("the acknowledgement");
+    let uri = json!({"uri": "file:///a"});
+    assert_eq!(client.result(1, "resources/subscribe", uri.clone()).await["result"], json!({}));
+    let other = json!({"uri": "file:///b"});
+    client.result(2, "resources/subscribe", other.clone()).await;
+    assert_eq!(client.result(3, "resources/unsubscribe", other).await["result"], json!({}));
     // Elsewhere on the same file it can be seen when the steps and the acknowledgement are committed.
-    let hub = Hub::open(&database(dir.path())).expect("a hub");
+    // It may be the one that ends the call and tells of it.
+    let hub = Hub::with(&database(dir.path()), options()).expect("a hub");
     let scope = format!("session:{}", client.session());
     committed(&mut hub.resume(&scope, &begin).expect("the call's stream"), 2).await;
     let of_own = hub.stream(&scope, "common").expect("a stream");
@@ -129,4 +135,11 @@ async fn killed_and_restarted_a_session_goes_on() {
     assert_eq!(result["result"]["content"][0]["text"], "0 steps");
     let next = own.next().await.expect("the next acknowledgement");
     assert_eq!(next.message["params"]["requestId"], 8);
+    // What it subscribed to at the first process it hears of at the second, and of nothing else.
+    for name in ["file:///b", "file:///a"] {
+        let publish = Publish { kinds: &["resource"], name: Some(name), audience: None };
+        hub.notify(publish).expect("it is published");
+    }
+    let updated = own.next().await.expect("it is told");
+    assert_eq!((updated.method(), &updated.message["params"]), ("notifications/resources/updated", &uri));
 }
