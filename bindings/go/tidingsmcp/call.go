@@ -88,6 +88,9 @@ func (a *attachment) toolsCall(ctx context.Context, request *mcp.CallToolRequest
 	if call.config == nil && call.tasks == nil {
 		return call.plain(ctx)
 	}
+	if call.front == nil {
+		call.front = lost // its client had left before the SDK came to it
+	}
 	return call.run(ctx)
 }
 

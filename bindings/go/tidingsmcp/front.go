@@ -43,6 +43,13 @@ type front struct {
 	store *EventStore
 }
 
+// lost is the front of a request whose client has gone already.
+var lost = func() *front {
+	gone := make(chan struct{})
+	close(gone)
+	return &front{gone: gone}
+}()
+
 // overHTTP tells whether each request has a response of its own.
 func (f *front) overHTTP() bool { return f.out != nil }
 
@@ -94,12 +101,16 @@ func withoutFront(extra *mcp.RequestExtra) *mcp.RequestExtra {
 func serveFronted(next http.Handler, store *EventStore, response http.ResponseWriter, request *http.Request) {
 	own := &front{out: newFrameWriter(response), gone: make(chan struct{}), store: store}
 	token := newFront(own)
-	request = request.Clone(context.WithValue(request.Context(), frontKey{}, own))
+	client := request.Context()
+	request = request.Clone(context.WithValue(client, frontKey{}, own))
 	request.Header.Set(frontHeader, token)
-	// A request that is over because it was answered has no client that left it.
-	answered := context.AfterFunc(request.Context(), func() { close(own.gone) })
+	watch := context.AfterFunc(client, func() { close(own.gone) })
 	defer func() {
-		answered()
+		// A request that is over because it was answered has no client that left it. One whose client has left may be over before that was
+		// noticed here.
+		if watch() && client.Err() != nil {
+			close(own.gone)
+		}
 		own.out.end()
 		fronts.Delete(token)
 	}()
