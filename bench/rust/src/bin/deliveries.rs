@@ -17,8 +17,9 @@ use tidings_bench::stats::{Short, Spread};
 use tidings_bench::{Result, machine, posts};
 
 const USAGE: &str = "\
-usage: deliveries [--quick] [--rounds N] [--count N] [--dir DIR]
+usage: deliveries [--quick] [--only NAME] [--rounds N] [--count N] [--dir DIR]
   --quick     1 round of 1,000 deliveries
+  --only NAME the one case of ours with that name, and no peers
   --rounds N  rounds (default 3)
   --count N   deliveries in each (default 20000); the slower peers post a part of it
   --dir DIR   where the databases stand (default target/bench)";
@@ -170,6 +171,16 @@ fn ours(dir: &Path, sink: &Sink, count: usize, case: &Case) -> Result<(Run, Stri
     Ok((run, body))
 }
 
+/// One case by itself, a line for each round: for a profile, or to compare two builds by turns.
+fn alone(dir: &Path, case: &Case, rounds: usize, count: usize) -> Result<()> {
+    let sink = Sink::start()?;
+    for _ in 0..rounds {
+        let (run, _) = ours(dir, &sink, count, case)?;
+        println!("{}: {:.0} posts/s, {:.1} µs of processor time a post", case.name, run.rate, run.cpu);
+    }
+    Ok(())
+}
+
 fn raw_hyper(sink: &Sink, body: &str, count: usize) -> Result<Run> {
     let (begun, cpu) = (Instant::now(), machine::cpu_seconds());
     posts::hyper(sink.port, SECRET, body, count, usize::try_from(IN_FLIGHT)?)?;
@@ -196,13 +207,14 @@ const PEERS: [(&str, &str, &[&str], usize); 4] = [
 ];
 
 fn main() -> Result<()> {
-    let (mut rounds, mut count, mut dir) = (3, 20_000, "target/bench".to_owned());
+    let (mut rounds, mut count, mut dir, mut only) = (3, 20_000, "target/bench".to_owned(), None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
             "--sink" => return sink::serve(),
             "--quick" => (rounds, count) = (1, 1_000),
+            "--only" => only = Some(value()?),
             "--rounds" => rounds = value()?.parse()?,
             "--count" => count = value()?.parse()?,
             "--dir" => dir = value()?,
@@ -211,6 +223,10 @@ fn main() -> Result<()> {
     }
     std::fs::create_dir_all(&dir)?;
     let dir = Path::new(&dir);
+    if let Some(name) = only {
+        let case = CASES.iter().find(|case| case.name == name);
+        return alone(dir, case.ok_or_else(|| format!("no case is called {name:?}"))?, rounds, count);
+    }
     println!(
         "Deliveries on a SQLite file, {count} a run, {IN_FLIGHT} under way at a time, to a sink on loopback; loops that keep"
     );
