@@ -1,7 +1,8 @@
 //! Streams: creating, claiming, appending.
 //!
 //! What the writer knows of a stream it keeps between groups, as long as nobody else has committed: an append then reads
-//! nothing, and however many commits of a group touch a stream, its row is written once.
+//! nothing, and however many commits of a group touch a stream, its row is written once, and what they append to a shared
+//! stream is one chunk.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,6 +19,8 @@ use crate::writer::{Hot, Tx, cannot_hold};
 
 /// More streams than this are not remembered beyond a group.
 const REMEMBERED: usize = 4_096;
+/// A chunk of shared appends is written when it weighs this much.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// The stream rows that the writer knows.
 #[derive(Debug, Default)]
@@ -37,6 +40,8 @@ struct Table {
 struct Known {
     row: StreamRow,
     dirty: Dirty,
+    /// The last events of shared appends of this group: numbered, and not written yet.
+    pending: ChunkBuilder,
 }
 
 /// What of a row is newer than in the database.
@@ -70,7 +75,7 @@ impl Table {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(place) => rows::stream_by_id(conn, id)?.map(|row| {
                 self.by_key.insert(row.key.clone(), id);
-                place.insert(Known { row, dirty: Dirty::Nothing })
+                place.insert(Known::new(row))
             }),
         })
     }
@@ -84,11 +89,25 @@ impl Table {
 
     fn keep(&mut self, row: StreamRow) -> &mut Known {
         self.by_key.insert(row.key.clone(), row.id);
-        self.by_id.entry(row.id).or_insert(Known { row, dirty: Dirty::Nothing })
+        self.by_id.entry(row.id).or_insert_with(|| Known::new(row))
     }
 }
 
 impl Known {
+    fn new(row: StreamRow) -> Self {
+        Self { row, dirty: Dirty::Nothing, pending: ChunkBuilder::default() }
+    }
+
+    /// Writes the events that are not.
+    fn write_pending<'c>(&mut self, hot: &mut Hot<'c>, conn: &'c Connection) -> Result<(), Fail> {
+        let count = u64::from(self.pending.count());
+        if count == 0 {
+            return Ok(());
+        }
+        let chunk = self.pending.take(self.row.next_seq.saturating_sub(count));
+        insert_chunk(hot, conn, &self.row, &chunk)
+    }
+
     /// Appends to the head.
     fn advance(&mut self, all: &mut Vec<StreamId>, next_seq: u64, bytes: u64, closed_at: Option<StoreMillis>) {
         self.row.next_seq = next_seq;
@@ -111,6 +130,7 @@ impl Tx<'_> {
         let Streams { table, dirty } = &mut *self.streams;
         for id in dirty.drain(..) {
             let Some(known) = table.by_id.get_mut(&id) else { continue };
+            known.write_pending(&mut self.hot, self.conn)?;
             let row = &known.row;
             match known.dirty {
                 Dirty::Nothing => {}
@@ -192,6 +212,8 @@ impl Tx<'_> {
             }
             next_seq = after(next_seq, chunk.count)?;
         }
+        known.write_pending(&mut self.hot, self.conn)?;
+        let row = &known.row;
         let mut bytes = 0;
         for chunk in chunks.iter().filter(|chunk| chunk.count > 0) {
             insert_chunk(&mut self.hot, self.conn, row, chunk)?;
@@ -203,13 +225,13 @@ impl Tx<'_> {
 
     pub(crate) fn append_shared(&mut self, append: &AppendShared) -> Result<Done, Fail> {
         self.saw(append.now);
-        let mut builder = ChunkBuilder::default();
         for (at, event) in append.events.iter().enumerate() {
-            if !builder.push(&event.kind, &event.payload, event.time, event.identity.as_ref()) {
+            if !ChunkBuilder::can_take(&event.kind, &event.payload, event.identity.as_ref()) {
                 let rule = "type and identity are at most 65,535 bytes, the payload less than 4 GiB";
                 return Err(cannot_hold(format!("event {at} of the append: {rule}")));
             }
         }
+        let count = u32::try_from(append.events.len()).map_err(|_| cannot_hold("an append has at most 2^32 events"))?;
         let here = self.core.boot();
         let found = self.streams.table.by_key(self.conn, &append.key)?.map(|known| &known.row);
         let (id, must_claim) = match found {
@@ -219,7 +241,7 @@ impl Tx<'_> {
             None => (append.new_id, false),
         };
         let first_seq = found.map_or(0, |row| row.next_seq);
-        let next_seq = after(first_seq, builder.count())?;
+        let next_seq = after(first_seq, count)?;
         if found.is_none() {
             self.new_stream(id, &append.key, None)?;
         }
@@ -227,12 +249,16 @@ impl Tx<'_> {
             self.new_claim(id, None)?;
         }
         let known = self.streams.table.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
-        let mut bytes = 0;
-        if builder.count() > 0 {
-            let chunk = builder.take(first_seq);
-            bytes = chunk.weight();
-            insert_chunk(&mut self.hot, self.conn, &known.row, &chunk)?;
+        if known.pending.weight() >= CHUNK_BYTES {
+            known.write_pending(&mut self.hot, self.conn)?;
         }
+        let before = known.pending.weight();
+        for event in &append.events {
+            if !known.pending.push(&event.kind, &event.payload, event.time, event.identity.as_ref()) {
+                return Err(cannot_hold("an event of the append cannot be packed"));
+            }
+        }
+        let bytes = (known.pending.weight() - before) as u64;
         known.advance(&mut self.streams.dirty, next_seq, bytes, append.close.then_some(append.now));
         Ok(Done::Appended { stream: id, epoch: known.row.epoch, claim: known.row.claim, first_seq })
     }
@@ -294,6 +320,7 @@ impl Tx<'_> {
     /// Fences the claim before it.
     fn new_claim(&mut self, id: StreamId, worker: Option<WorkerId>) -> Result<u32, Fail> {
         let known = self.streams.table.by_id(self.conn, id)?.ok_or(Refused::Unknown)?;
+        known.write_pending(&mut self.hot, self.conn)?;
         let row = &mut known.row;
         let claim = row.claim.checked_add(1).ok_or_else(|| cannot_hold("the stream has used up its claims"))?;
         self.conn.prepare_cached("INSERT INTO claims (stream, claim, first_seq) VALUES (?1, ?2, ?3)")?.execute((

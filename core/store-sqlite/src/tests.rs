@@ -1,6 +1,6 @@
 //! What needs to look inside: forks, which a test cannot make, and what is synced.
 
-use tidings_store::{AppendShared, Durability, Op};
+use tidings_store::{AppendShared, Chunk, Durability, NewEvent, Op};
 
 use super::*;
 
@@ -140,4 +140,42 @@ fn claims_on_streams_that_exist_are_synced() {
     assert_eq!(synced_after(shared()), Some(Durability::Disk), "another boot");
     let info = store.stream(&key).unwrap().unwrap();
     assert_eq!((info.claim, info.owned), (4, false));
+}
+
+/// One that is refused half-way takes none of the others' events with it, and leaves no hole.
+#[test]
+fn what_a_group_appends_to_a_shared_stream_is_one_chunk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(&dir);
+    let (key, id) = (StreamKey::new("s", "a"), StreamId([1; 16]));
+    let append = |payload: &'static str| {
+        let event = NewEvent { kind: "t".to_owned(), payload: payload.as_bytes().into(), time: NOW, identity: None };
+        Op::AppendShared(AppendShared { key: key.clone(), new_id: id, events: vec![event], close: false, now: NOW })
+    };
+    let commit = |ops| Commit::new(Durability::Process, ops);
+    let chunks = || {
+        let page = store.read(id, 0, ReadLimits::default()).unwrap().unwrap();
+        let chunk = |chunk: &Chunk| {
+            let payloads = chunk.events().map(|event| String::from_utf8(event.payload.to_vec()).unwrap());
+            (chunk.first_seq, payloads.collect::<Vec<_>>())
+        };
+        page.chunks.iter().map(chunk).collect::<Vec<_>>()
+    };
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let done = store.commit(&[commit(vec![append("0")]), commit(vec![append("1"), append("2")])]);
+    assert!(done.iter().all(Result::is_ok));
+    assert_eq!(chunks(), [(0, texts(&["0", "1", "2"]))]);
+    let refused = Op::Append { stream: StreamId([9; 16]), claim: 1, chunks: Vec::new(), close: false, now: NOW };
+    let group = [vec![append("3")], vec![append("x"), refused], vec![append("4")]].map(commit);
+    let first_seq = |answer: &Result<Vec<Done>, CommitError>| match answer {
+        Ok(done) => match done[0] {
+            Done::Appended { first_seq, .. } => Some(first_seq),
+            _ => None,
+        },
+        Err(_) => None,
+    };
+    assert_eq!(store.commit(&group).iter().map(first_seq).collect::<Vec<_>>(), [Some(3), None, Some(4)]);
+    let events: Vec<_> = chunks().into_iter().flat_map(|(_, payloads)| payloads).collect();
+    assert_eq!(events, ["0", "1", "2", "3", "4"]);
+    assert_eq!(store.stream(&key).unwrap().unwrap().next_seq, 5);
 }

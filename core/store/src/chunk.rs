@@ -117,6 +117,12 @@ pub struct ChunkBuilder {
 }
 
 impl ChunkBuilder {
+    /// Whether [`push`](Self::push) can take an event of that size.
+    pub fn can_take(kind: &str, payload: &[u8], identity: Option<&Identity>) -> bool {
+        let identity_len = identity.map_or(0, |identity| identity.len());
+        u16::try_from(kind.len()).is_ok() && u16::try_from(identity_len).is_ok() && u32::try_from(payload.len()).is_ok()
+    }
+
     /// Adds one event. `kind` and `identity` must be at most 65,535 bytes, `payload` at most 4 GiB − 1; the hub checks
     /// that before anything is numbered, here longer ones would be cut to nothing and are refused by returning `false`.
     #[must_use]
