@@ -106,7 +106,7 @@ pub(crate) fn pending(conn: &Connection, principal: &str, most: u32) -> Result<u
     Ok(conn
         .prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_principal
-                 WHERE principal = ?1 AND queue <> 2 LIMIT ?2)",
+                 WHERE principal = ?1 AND over = 0 LIMIT ?2)",
         )?
         .query_row((principal, most), |row| small(row, 0))?)
 }
@@ -239,6 +239,16 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// The same as [`wake`](Self::wake) for a line that others of this group may wake as well: once, before anybody looks.
+    pub(crate) fn wake_later(&mut self, n: i64) {
+        self.woken.insert(n);
+    }
+
+    /// Wakes what is to be woken.
+    pub(crate) fn wake_woken(&mut self) -> Result<(), Fail> {
+        std::mem::take(&mut self.woken).into_iter().try_for_each(|n| self.wake(n))
+    }
+
     /// Has a line looked at when its next delivery is due, unless it is sooner already.
     pub(crate) fn wake(&self, n: i64) -> Result<(), Fail> {
         if let Some(due) = self.next_waiting_of(n)? {
@@ -257,7 +267,9 @@ impl Tx<'_> {
     pub(crate) fn next_waiting_of(&self, n: i64) -> Result<Option<StoreMillis>, Fail> {
         Ok(self
             .conn
-            .prepare_cached("SELECT min(at) FROM deliveries WHERE endpoint = ?1 AND queue = 0")?
+            .prepare_cached(
+                "SELECT min(at) FROM deliveries INDEXED BY deliveries_waiting WHERE endpoint = ?1 AND queue = 0",
+            )?
             .query_row([n], |row| row.get(0))?)
     }
 

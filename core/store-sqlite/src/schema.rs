@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x5464_6e67;
 pub(crate) const KEY_CHECK: &[u8] = b"tidings key check";
 
 /// Each step makes version `n` (its place, from 1) out of version `n - 1`.
-pub(crate) const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
+pub(crate) const STEPS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14, V15];
 
 const V1: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) WITHOUT ROWID, STRICT;
@@ -345,6 +345,33 @@ const V14: &str = "
     CREATE INDEX endpoints_ready ON endpoints (suspect, at, turn) WHERE at IS NOT NULL;
 ";
 
+/// Indexes that a lease or a settle writes only where its entry changes, and that have together what goes together: `over` is
+/// `queue = 2`, which a lease leaves alone; `thread` stands for the subject, by whose random id each settle found a page of its
+/// own.
+const V15: &str = "
+    ALTER TABLE deliveries ADD COLUMN over INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE deliveries ADD COLUMN thread INTEGER NOT NULL DEFAULT 0;    -- equal for equal subjects
+    DROP INDEX deliveries_queue;
+    DROP INDEX deliveries_held;
+    DROP INDEX deliveries_line;
+    DROP INDEX deliveries_fifo;
+    DROP INDEX deliveries_principal;
+    DROP INDEX deliveries_undelivered;
+    DROP INDEX deliveries_batch;
+    UPDATE deliveries SET over = queue = 2, thread = first.n
+        FROM (SELECT subject_kind AS kind, subject AS about, min(n) AS n FROM deliveries GROUP BY 1, 2) AS first
+        WHERE subject_kind = first.kind AND subject = first.about;
+    CREATE INDEX deliveries_waiting ON deliveries (endpoint, at) WHERE queue = 0;
+    CREATE INDEX deliveries_leased ON deliveries (endpoint, worker, at, batch) WHERE queue = 1;
+    CREATE INDEX deliveries_finished ON deliveries (at) WHERE queue = 2;
+    CREATE INDEX deliveries_let_go ON deliveries (at) WHERE queue = 3;
+    CREATE INDEX deliveries_endpoint ON deliveries (endpoint);
+    CREATE INDEX deliveries_fifo ON deliveries (endpoint, fifo) WHERE fifo IS NOT NULL AND over = 0;
+    CREATE INDEX deliveries_principal ON deliveries (principal) WHERE over = 0;
+    CREATE INDEX deliveries_undelivered ON deliveries (thread, seq) WHERE seq IS NOT NULL AND over = 0;
+    CREATE INDEX deliveries_batch ON deliveries (batch) WHERE batch IS NOT NULL AND over = 0;
+";
+
 /// What stands in a database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -526,6 +553,31 @@ mod tests {
         check_key(&conn, &sealer).unwrap();
         let row = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(row("SELECT principal FROM calls WHERE task_ttl IS NULL AND task_end IS NULL"), "p");
+    }
+
+    /// Version 15 says once more of each delivery whether it is over, and which ones are about the same.
+    #[test]
+    fn deliveries_of_an_older_store_are_told_apart() {
+        let (conn, sealer) = (Connection::open_in_memory().unwrap(), Sealer::new(&[1; 32]));
+        STEPS[..14].iter().for_each(|step| conn.execute_batch(step).unwrap());
+        conn.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        conn.pragma_update(None, "user_version", 14).unwrap();
+        // A call and a subscription of the same bytes are two subjects.
+        for (n, queue, kind, subject) in
+            [(3, 2, 0, "x'0a'"), (4, 0, 1, "'a'"), (5, 1, 0, "x'0a'"), (6, 4, 0, "x'0b'"), (7, 0, 1, "x'0a'")]
+        {
+            conn.execute_batch(&format!(
+                "INSERT INTO deliveries (n, uid, queue, at, state, due, deadline, created_at, attempts, token, subject_kind,
+                     subject, event_id, principal, trigger_name, route_id)
+                 VALUES ({n}, zeroblob({n}), {queue}, 0, '', 0, 0, 0, 0, 0, {kind}, {subject}, '', '', '', '')"
+            ))
+            .unwrap();
+        }
+        migrate(&conn, &sealer).unwrap();
+        let mut rows = conn.prepare("SELECT n, over, thread FROM deliveries ORDER BY n").unwrap();
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let rows: Vec<(i64, bool, i64)> = rows.collect::<Result<_, _>>().unwrap();
+        assert_eq!(rows, [(3, true, 3), (4, false, 4), (5, false, 3), (6, false, 6), (7, false, 7)]);
     }
 
     /// While another process makes the store, there is nothing or all of it.

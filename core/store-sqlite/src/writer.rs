@@ -1,5 +1,7 @@
 //! The one connection that commits, and the group it commits in one transaction.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{CachedStatement, Connection};
 use tidings_store::{Commit, CommitError, Done, Durability, Op, StoreError, StoreErrorKind, WorkerId};
 
@@ -103,6 +105,7 @@ impl Writer {
                 sweep: &mut self.sweep,
                 newest: &mut self.newest,
                 hot: Hot::default(),
+                woken: BTreeSet::new(),
                 took_claim: false,
                 after: After::default(),
             };
@@ -268,6 +271,8 @@ pub(crate) struct Tx<'c> {
     pub(crate) sweep: &'c mut Sweep,
     pub(crate) newest: &'c mut Newest,
     pub(crate) hot: Hot<'c>,
+    /// Lines (`endpoints.n`) from which a delivery has gone since they were looked at.
+    pub(crate) woken: BTreeSet<i64>,
     /// A claim was taken on a stream that existed: it must be on disk before anybody numbers under it.
     pub(crate) took_claim: bool,
     pub(crate) after: After,
@@ -291,6 +296,7 @@ impl Tx<'_> {
                 return Ok(Tried::MustSync);
             }
         }
+        self.wake_woken()?;
         self.flush_streams()?;
         let written = self.write_newest()?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
