@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tidings_proto::time::StoreMillis;
 use tidings_store::{Commit, CommitError, Done, Durability, Op};
-use tokio::task::JoinSet;
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::call;
 use crate::core::{Core, millis};
-use crate::dispatch;
+use crate::dispatch::{self, Attempts, Outcome};
 use crate::fanout::others as published;
 use crate::others::Others;
 use crate::verify;
@@ -34,20 +34,32 @@ const BATCH: u32 = 64;
 /// Attempts under way. Those of the host have bounds of their own, so that neither kind holds up the other.
 #[derive(Default)]
 struct InFlight {
-    webhooks: JoinSet<()>,
-    host: JoinSet<()>,
+    webhooks: Attempts,
+    host: Attempts,
+    /// Of those that have ended: recorded together, when their slots are given out again.
+    outcomes: Vec<Outcome>,
 }
 
 impl InFlight {
     /// Ready once an attempt has ended; never where there is none. Says how many have by now.
     async fn some_ended(&mut self) -> usize {
-        tokio::select! {
+        let ended = tokio::select! {
             biased; // either will do
-            Some(_) = self.webhooks.join_next() => {}
-            Some(_) = self.host.join_next() => {}
+            Some(ended) = self.webhooks.join_next() => ended,
+            Some(ended) = self.host.join_next() => ended,
             else => std::future::pending().await,
+        };
+        self.keep(ended);
+        let before = self.count();
+        while let Some(ended) = self.webhooks.try_join_next().or_else(|| self.host.try_join_next()) {
+            self.keep(ended);
         }
-        1 + self.clear_ended()
+        1 + before - self.count()
+    }
+
+    /// An attempt that was cut, or that panicked, comes up again with the end of its lease.
+    fn keep(&mut self, ended: Result<Option<Outcome>, JoinError>) {
+        self.outcomes.extend(ended.ok().flatten());
     }
 
     fn count(&self) -> usize {
@@ -55,16 +67,9 @@ impl InFlight {
     }
 
     async fn all_ended(&mut self) {
-        while self.webhooks.join_next().await.is_some() {}
-        while self.host.join_next().await.is_some() {}
-    }
-
-    /// Says how many had ended.
-    fn clear_ended(&mut self) -> usize {
-        let before = self.count();
-        while self.webhooks.try_join_next().is_some() {}
-        while self.host.try_join_next().is_some() {}
-        before - self.count()
+        while self.count() > 0 {
+            self.some_ended().await;
+        }
     }
 
     fn abort(&mut self) {
@@ -127,9 +132,12 @@ pub(crate) async fn serve(core: &Arc<Core>) {
         }
     }
     let until = core.drain_until();
-    let _ = timeout_at(until, in_flight.all_ended()).await;
+    while timeout_at(until, in_flight.all_ended()).await.is_ok() && !in_flight.outcomes.is_empty() {
+        lease(core, &mut schedule, &mut in_flight, core.timeline.now()).await;
+    }
     in_flight.abort(); // what is cut here comes up again, as its lease ends with this worker
     in_flight.all_ended().await;
+    lease(core, &mut schedule, &mut in_flight, core.timeline.now()).await;
     // The ends of calls were handed over before this, so they are committed with it, or the store fails.
     if commit(core, Durability::Process, vec![Op::Leave { worker: core.worker }]).await.is_some() {
         let _ = timeout_at(until, call::settle_all(core)).await;
@@ -166,9 +174,13 @@ async fn work(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFligh
         commit(core, Durability::Process, vec![core.heartbeat_op()]).await;
     }
     if schedule.trim <= now {
-        schedule.trim = now.saturating_add(TRIM_MS);
-        core.sender.sweep();
-        trim(core).await;
+        // Step by step: what has ended meanwhile is recorded between two of them.
+        let more = trim(core).await;
+        schedule.trim = if more { now } else { now.saturating_add(TRIM_MS) };
+        if !more {
+            core.sender.sweep();
+            core.routes.sweep();
+        }
     }
     core.fanouts.expire(now);
     published::flush(core).await;
@@ -216,10 +228,11 @@ async fn look_at_deliveries(core: &Arc<Core>, schedule: &mut Schedule, in_flight
     }
 }
 
-/// Leases deliveries that are due at `round`. Says how many.
+/// Records what attempts have come to, and leases deliveries that are due at `round`. Says how many.
 async fn lease(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlight, round: StoreMillis) -> usize {
     (schedule.ended, schedule.freed) = (0, None);
-    let started = dispatch::lease(core, &mut in_flight.webhooks, round).await;
+    let outcomes = std::mem::take(&mut in_flight.outcomes);
+    let started = dispatch::turn(core, &mut in_flight.webhooks, outcomes, round).await;
     let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
     let now = core.timeline.now();
     schedule.lease = next.map_or(StoreMillis::MAX, |next| next.max(now));
@@ -232,19 +245,15 @@ fn next_due(core: &Core, done: usize, now: StoreMillis) -> StoreMillis {
     core.store.next_due().ok().flatten().map_or(StoreMillis::MAX, |due| due.max(soonest))
 }
 
-async fn trim(core: &Arc<Core>) {
-    while !core.draining.load(Ordering::Acquire) {
-        let op = Op::Trim {
-            now: core.timeline.now(),
-            wall: core.timeline.wall(),
-            retention: core.options.retention,
-            keep_finished_ms: millis(core.options.keep_finished),
-        };
-        match commit(core, Durability::Process, vec![op]).await.as_deref() {
-            Some([Done::Trimmed { more: true, .. }]) => {}
-            _ => return,
-        }
-    }
+/// One step of retention. Says whether there is more to do now.
+async fn trim(core: &Core) -> bool {
+    let op = Op::Trim {
+        now: core.timeline.now(),
+        wall: core.timeline.wall(),
+        retention: core.options.retention,
+        keep_finished_ms: millis(core.options.keep_finished),
+    };
+    matches!(commit(core, Durability::Process, vec![op]).await.as_deref(), Some([Done::Trimmed { more: true, .. }]))
 }
 
 /// Commits for the background's own purposes; what fails is done again at its next turn.

@@ -31,12 +31,31 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// Of the whole buffer a chunk is at most this part: giving one up costs no more than that.
 const CHUNKS_A_BUFFER: usize = 16;
 
-pub(crate) type Reply = oneshot::Sender<Result<Vec<Done>, CommitError>>;
+/// What became of a commit.
+pub(crate) type Answer = Result<Vec<Done>, CommitError>;
 
-/// A commit that waits for its group.
-struct Waiting {
-    commit: Commit,
-    reply: Reply,
+/// What waits for its group.
+enum Waiting {
+    One(Commit, oneshot::Sender<Answer>),
+    /// Commits of somebody who waits for all of them: one answer, so that the one who waits is woken once.
+    All(Vec<Commit>, oneshot::Sender<Vec<Answer>>),
+}
+
+impl Waiting {
+    fn fail(self, error: &StoreError) {
+        match self {
+            Self::One(_, reply) => drop(reply.send(Err(error.clone().into()))),
+            Self::All(commits, reply) => {
+                drop(reply.send(commits.iter().map(|_| Err(error.clone().into())).collect()));
+            }
+        }
+    }
+}
+
+/// Who is to be told, and of how many commits.
+enum Reply {
+    One(oneshot::Sender<Answer>),
+    All(usize, oneshot::Sender<Vec<Answer>>),
 }
 
 /// Somebody waits until everything handed over before is committed.
@@ -115,13 +134,24 @@ impl Committer {
     }
 
     /// Commits in the next group; the answer comes when it is done.
-    pub(crate) fn submit(&self, commit: Commit) -> oneshot::Receiver<Result<Vec<Done>, CommitError>> {
+    pub(crate) fn submit(&self, commit: Commit) -> oneshot::Receiver<Answer> {
         let (reply, receiver) = oneshot::channel();
-        let waiting = Waiting { commit, reply };
-        if let Err(Waiting { reply, .. }) = self.queue.offer(waiting, |queue, waiting| queue.commits.push(waiting)) {
-            let _ = reply.send(Err(closed().into()));
-        }
+        self.put(Waiting::One(commit, reply));
         receiver
+    }
+
+    /// The same for several, each wholly or not at all by itself, which are done in one group and in this order. Answers one
+    /// result for each.
+    pub(crate) fn submit_all(&self, commits: Vec<Commit>) -> oneshot::Receiver<Vec<Answer>> {
+        let (reply, receiver) = oneshot::channel();
+        self.put(Waiting::All(commits, reply));
+        receiver
+    }
+
+    fn put(&self, waiting: Waiting) {
+        if let Err(waiting) = self.queue.offer(waiting, |queue, waiting| queue.commits.push(waiting)) {
+            waiting.fail(&closed());
+        }
     }
 
     /// Answers when everything handed over before is committed that durably. What waits is committed so at once: an append
@@ -284,9 +314,19 @@ impl Committer {
             let durability = taken.end.as_ref().map_or(Durability::Process, |end| end.durability);
             group.push(Commit::new(durability, owned::ops(owned, taken, now)));
         }
-        let (waiting, replies): (Vec<Commit>, Vec<Reply>) =
-            batch.commits.into_iter().map(|w| (w.commit, w.reply)).unzip();
-        group.extend(waiting);
+        let mut replies = Vec::with_capacity(batch.commits.len());
+        for waiting in batch.commits {
+            match waiting {
+                Waiting::One(commit, reply) => {
+                    group.push(commit);
+                    replies.push(Reply::One(reply));
+                }
+                Waiting::All(commits, reply) => {
+                    replies.push(Reply::All(commits.len(), reply));
+                    group.extend(commits);
+                }
+            }
+        }
         let asked = batch.flushes.iter().map(|flush| flush.durability).max().unwrap_or_default();
         if asked == Durability::Disk {
             match group.first_mut() {
@@ -336,13 +376,18 @@ impl Committer {
                 Err(CommitError::Store(_)) => owned.give_back(self, taken),
             }
         }
-        for (reply, result) in replies.into_iter().zip(results) {
+        let mut results = results.inspect(|result| {
             for done in result.iter().flatten() {
                 if let Done::Appended { stream, .. } = done {
                     means.notifier.grown(*stream);
                 }
             }
-            let _ = reply.send(result);
+        });
+        for reply in replies {
+            match reply {
+                Reply::One(reply) => drop(results.next().map(|result| reply.send(result))),
+                Reply::All(count, reply) => drop(reply.send(results.by_ref().take(count).collect())),
+            }
         }
         if enqueues {
             means.enqueued.notify_one();
@@ -394,9 +439,7 @@ impl Committer {
         self.note(Some(error.clone()));
         let (commits, flushes) =
             self.queue.look(|queue| (std::mem::take(&mut queue.commits), std::mem::take(&mut queue.flushes)));
-        for waiting in commits {
-            let _ = waiting.reply.send(Err(error.clone().into()));
-        }
+        commits.into_iter().for_each(|waiting| waiting.fail(&error));
         for flush in flushes {
             let _ = flush.reply.send(Err(error.clone()));
         }
@@ -417,9 +460,7 @@ impl Committer {
                 let _ = end.reply.send(Err(gone()));
             }
         }
-        for waiting in commits {
-            let _ = waiting.reply.send(Err(gone()));
-        }
+        commits.into_iter().for_each(|waiting| waiting.fail(&closed()));
         for flush in flushes {
             let _ = flush.reply.send(Err(closed()));
         }

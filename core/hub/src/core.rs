@@ -26,6 +26,7 @@ use crate::metrics::Counters;
 use crate::notify::{Notifier, Signal, lock};
 use crate::options::Options;
 use crate::outlet::Outlets;
+use crate::routes::Routes;
 use crate::sender::Sender;
 use crate::unborn::Unborn;
 
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     /// When the first heartbeat was given.
     pub(crate) started: StoreMillis,
     pub(crate) sender: Sender,
+    pub(crate) routes: Routes,
     pub(crate) outlets: Outlets,
     /// The attempts under way.
     pub(crate) load: Load,
@@ -146,6 +148,7 @@ impl Core {
             fanouts: Fanouts::new(&MCP, &options),
             worker: WorkerId(entropy.draw()?),
             sender,
+            routes: Routes::default(),
             outlets: Outlets::default(),
             load: Load::default(),
             counters: Counters::default(),

@@ -4,29 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tidings_proto::config::Route;
 use tidings_proto::delivery::{
     AttemptOutcome, Attempted, Category, DeliveryState, DisableReason, EndpointState, Learned, Next, RetryPolicy, next,
 };
-use tidings_proto::firing::{batch_body, batch_id};
 use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
-use tidings_proto::webhook::{
-    ID_HEADER, JWE_MEDIA_TYPE, SIGNATURE_HEADER, Secret, TIMESTAMP_HEADER, TRACEPARENT_HEADER, encrypt, sign,
-};
 use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Flow, Lease, Op, Refused, Settle, Taken};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::background::commit;
 use crate::core::{Core, millis};
-use crate::error::{Error, ErrorCode, Result};
 use crate::failpoint;
 use crate::outlet::Handed;
 use crate::plan;
 use crate::receipt;
-use crate::sender::{Attempt, JSON_MEDIA_TYPE, Sent};
+use crate::request::prepare;
+use crate::sender::Sent;
 use crate::target;
 
 /// A lease outlives its attempt by at least this, for recording what came of it.
@@ -59,24 +54,26 @@ impl Load {
 
     /// Counts an attempt until the answer is dropped, however its task ends.
     fn count(&self, suspect: bool) -> Counted {
-        let mut counts = vec![Arc::clone(&self.all)];
-        if suspect {
-            counts.push(Arc::clone(&self.suspects));
-        }
-        for count in &counts {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        Counted(counts)
+        let counted = Counted { load: self.clone(), suspect };
+        counted.counts().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed));
+        counted
     }
 }
 
-struct Counted(Vec<Arc<AtomicU32>>);
+struct Counted {
+    load: Load,
+    suspect: bool,
+}
+
+impl Counted {
+    fn counts(&self) -> impl Iterator<Item = &AtomicU32> {
+        [Some(&*self.load.all), self.suspect.then_some(&*self.load.suspects)].into_iter().flatten()
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        for count in &self.0 {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.counts().for_each(|count| _ = count.fetch_sub(1, Ordering::Relaxed));
     }
 }
 
@@ -85,32 +82,82 @@ pub(crate) fn is_full(core: &Core) -> bool {
     core.load.all() >= core.options.concurrency
 }
 
-/// Leases what may go `now`, as far as there are free slots, and starts its attempts. Says how many.
-pub(crate) async fn lease(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: StoreMillis) -> usize {
-    let slots = core.options.concurrency;
-    let limit = slots.saturating_sub(Load::of(&core.load.all)).min(BATCH);
-    if limit == 0 || core.is_closed() || core.is_paused() {
+/// What came of the attempts of one lease, to be recorded in one commit.
+pub(crate) struct Outcome {
+    ops: Vec<Op>,
+    /// When the lease ends.
+    until: StoreMillis,
+    /// Its slot, until it is recorded.
+    slot: Option<Counted>,
+}
+
+/// An attempt that goes on. One that has ended answers what is to be recorded of it, if anything.
+pub(crate) type Attempts = JoinSet<Option<Outcome>>;
+
+/// Records `outcomes`, leases what may go `now` into their slots and those that are free, and starts its attempts. The lease is
+/// in one group with what makes room for it. Says how many were started.
+pub(crate) async fn turn(
+    core: &Arc<Core>,
+    in_flight: &mut Attempts,
+    outcomes: Vec<Outcome>,
+    now: StoreMillis,
+) -> usize {
+    let lease = lease(core, &outcomes, now);
+    let recorded = outcomes.iter().map(|outcome| Commit::new(Durability::Disk, outcome.ops.clone()));
+    let leases = lease.map(|lease| Commit::new(Durability::Process, vec![Op::Lease(lease)]));
+    let commits: Vec<Commit> = recorded.chain(leases).collect();
+    if commits.is_empty() {
         return 0;
+    }
+    let mut answers = core.committer.submit_all(commits).await.unwrap_or_default().into_iter();
+    for outcome in outcomes {
+        if let Some(Ok(_)) = answers.next() {
+            ended_in(core, &outcome.ops);
+        } else {
+            // By itself, where there is time to try again.
+            let core = Arc::clone(core);
+            in_flight.spawn(async move {
+                settle(&core, outcome).await;
+                None
+            });
+        }
+    }
+    match (lease, answers.next()) {
+        (Some(lease), Some(Ok(done))) => start(core, in_flight, done, lease.until, Some(&core.load)).await,
+        _ => 0,
+    }
+}
+
+/// The lease for what is free once these are recorded; `None` while nothing may be leased.
+fn lease(core: &Core, ended: &[Outcome], now: StoreMillis) -> Option<Lease> {
+    let freed = |suspects_only: bool| {
+        let slots = ended.iter().filter_map(|outcome| outcome.slot.as_ref());
+        u32::try_from(slots.filter(|slot| slot.suspect || !suspects_only).count()).unwrap_or(u32::MAX)
+    };
+    let taken = |count: &AtomicU32, suspects_only| Load::of(count).saturating_sub(freed(suspects_only));
+    let slots = core.options.concurrency;
+    let limit = slots.saturating_sub(taken(&core.load.all, false)).min(BATCH);
+    if limit == 0 || core.is_closed() || core.is_paused() {
+        return None;
     }
     let length = core.options.delivery_lease.max(core.options.attempt_timeout.saturating_add(SETTLE_TIME));
     let until = core.timeline.now().saturating_add(millis(length));
     let flow = Flow {
         per_endpoint: core.options.endpoint_concurrency,
         fresh: FRESH,
-        suspects: slots.div_ceil(2).saturating_sub(Load::of(&core.load.suspects)),
+        suspects: slots.div_ceil(2).saturating_sub(taken(&core.load.suspects, true)),
         rate: core.options.endpoint_rate,
         host_rate: core.options.host_rate,
         policy: core.options.endpoints,
     };
-    let lease = Lease { worker: core.worker, now, until, limit, flow };
-    start(core, in_flight, vec![Op::Lease(lease)], until, Some(&core.load)).await
+    Some(Lease { worker: core.worker, now, until, limit, flow })
 }
 
-/// The same for what waits for places of this process: each takes as much as it has room for. Says how many, and when
+/// Leases what waits for places of this process and starts its attempts: each takes as much as it has room for. Says how many, and when
 /// the next of it is due.
 pub(crate) async fn lease_outlets(
     core: &Arc<Core>,
-    in_flight: &mut JoinSet<()>,
+    in_flight: &mut Attempts,
     now: StoreMillis,
 ) -> (usize, Option<StoreMillis>) {
     if core.outlets.is_empty() || core.is_closed() || core.is_paused() {
@@ -123,20 +170,21 @@ pub(crate) async fn lease_outlets(
         let length = core.options.delivery_lease.max(room.timeout.saturating_add(SETTLE_TIME));
         let until = core.timeline.now().saturating_add(millis(length));
         let lease = Lease { worker: core.worker, now, until, limit: room.free, flow: Flow::unlimited() };
-        count += start(core, in_flight, vec![Op::LeaseOutlet { lease, outlet }], until, None).await;
+        if let Some(done) = commit(core, Durability::Process, vec![Op::LeaseOutlet { lease, outlet }]).await {
+            count += start(core, in_flight, done, until, None).await;
+        }
     }
     (count, next)
 }
 
-/// Commits the leases and starts the attempts of what they answer, counted in `load`.
+/// Starts the attempts of what was leased, counted in `load`.
 async fn start(
     core: &Arc<Core>,
-    in_flight: &mut JoinSet<()>,
-    leases: Vec<Op>,
+    in_flight: &mut Attempts,
+    done: Vec<Done>,
     until: StoreMillis,
     load: Option<&Load>,
 ) -> usize {
-    let Some(done) = commit(core, Durability::Process, leases).await else { return 0 };
     let leased = done.into_iter().flat_map(|done| if let Done::Leased(leased) = done { leased } else { Vec::new() });
     let leased: Vec<Delivery> = leased.collect();
     if core.is_closed() {
@@ -152,13 +200,10 @@ async fn start(
     let count = units.len();
     for unit in units {
         let suspect = unit.first().is_some_and(|delivery| delivery.suspect);
-        let counted = load.map(|load| load.count(suspect));
+        let slot = load.map(|load| load.count(suspect));
         let span = span(&unit);
         let core = Arc::clone(core);
-        let attempt = async move {
-            attempt(&core, unit, until).await;
-            drop(counted);
-        };
+        let attempt = async move { Some(Outcome { ops: attempt(&core, unit).await, until, slot }) };
         in_flight.spawn(attempt.instrument(span));
     }
     count
@@ -195,9 +240,9 @@ struct Ended {
     learned: Option<Learned>,
 }
 
-/// One lease of what goes out together, to its end: whatever comes of the request comes of each delivery in it, and is
-/// recorded of all in one commit.
-async fn attempt(core: &Arc<Core>, unit: Vec<Delivery>, until: StoreMillis) {
+/// One lease of what goes out together: whatever comes of the request comes of each delivery in it, and is to be recorded
+/// of all in one commit.
+async fn attempt(core: &Arc<Core>, unit: Vec<Delivery>) -> Vec<Op> {
     let now = core.timeline.now();
     // No attempt begins at or after the deadline, nor once workers died over it as often as it may be tried: it may be what
     // they died of.
@@ -228,12 +273,14 @@ async fn attempt(core: &Arc<Core>, unit: Vec<Delivery>, until: StoreMillis) {
             ops.extend(ready.iter().map(back));
         }
     }
-    let states: Vec<_> = ops.iter().filter_map(final_state).collect();
-    if settle(core, ops, until).await {
-        for state in states {
-            tracing::debug!(state = state.as_str(), "a delivery has ended");
-            core.counters.ended(state);
-        }
+    ops
+}
+
+/// It is recorded.
+fn ended_in(core: &Core, ops: &[Op]) {
+    for state in ops.iter().filter_map(final_state) {
+        tracing::debug!(state = state.as_str(), "a delivery has ended");
+        core.counters.ended(state);
     }
 }
 
@@ -299,13 +346,10 @@ async fn try_it(core: &Arc<Core>, unit: &[Delivery]) -> Option<Vec<Ended>> {
 
 /// Makes an attempt in the way of its route's type.
 async fn send(core: &Arc<Core>, delivery: &Delivery, unit: &[Delivery]) -> Sent {
-    let route = plan::read(&delivery.new.route).and_then(|mut routes| {
-        routes.pop().ok_or_else(|| Error::new(ErrorCode::Internal, "the delivery holds no route"))
-    });
-    let sent = match route {
+    let sent = match core.routes.read(&delivery.new.route) {
         Ok(route) => match OutletName::of(&route) {
-            Some(name) => return hand(core, delivery, &name, route).await,
-            None => prepare(core, delivery, unit, route).map(|attempt| core.sender.send(attempt)),
+            Some(name) => return hand(core, delivery, &name, Route::clone(&route)).await,
+            None => prepare(core, delivery, unit, &route).map(|attempt| core.sender.send(attempt)),
         },
         Err(error) => Err(error),
     };
@@ -339,72 +383,6 @@ fn learned(outcome: AttemptOutcome<'_>, suspect: bool) -> Option<Learned> {
         (AttemptOutcome::Response { status: 413, .. }, _) | (_, Some(Category::ProxyError)) => None,
         (_, Some(category)) => Some(Learned::Failed(category)),
     }
-}
-
-/// The request of one attempt: the stored bytes, where the route wants that encrypted, the same each time, and signed anew
-/// with the attempt's own timestamp. A route that batches gets the form of a batch for a single one, too.
-fn prepare(core: &Core, delivery: &Delivery, unit: &[Delivery], mut route: Route) -> Result<Attempt> {
-    let Some(endpoint) = route.endpoint.clone() else {
-        return Err(Error::new(ErrorCode::Internal, "the stored route has no endpoint"));
-    };
-    let (id, body) = if route.batch.is_some() {
-        keep_common_trace(&mut route, unit)?;
-        let id = batch_id(unit.iter().map(|delivery| delivery.new.event_id.as_str()));
-        (id.to_string(), Bytes::from(batch_body(unit.iter().map(|delivery| &delivery.new.body[..]))))
-    } else {
-        (delivery.new.event_id.clone(), delivery.new.body.clone())
-    };
-    let (body, media_type) = encrypted(&route, body)?;
-    let headers = signed(core, route, &id, &body)?;
-    let keep_for = Some(delivery.new.endpoint);
-    Ok(Attempt { endpoint, headers, body: Some(body), media_type, keep_for, keep: 0 })
-}
-
-/// A body as its route wants it sent. That of a batch is encrypted by the seed of its first delivery.
-fn encrypted(route: &Route, body: Bytes) -> Result<(Bytes, &'static str)> {
-    let Some(key) = &route.public_key else { return Ok((body, JSON_MEDIA_TYPE)) };
-    let seed = route.seed.as_ref();
-    let seed = seed.ok_or_else(|| Error::new(ErrorCode::Internal, "the stored route has a publicKey and no seed"))?;
-    let message = encrypt(key, seed, &body).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
-    Ok((Bytes::from(message), JWE_MEDIA_TYPE))
-}
-
-/// A request has one trace context. That of a batch is the one that all its calls have; otherwise it has none.
-fn keep_common_trace(route: &mut Route, unit: &[Delivery]) -> Result<()> {
-    let mut common = None;
-    for delivery in unit {
-        let own = plan::read(&delivery.new.route)?.pop().and_then(|route| {
-            let header = route.headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
-            header.map(|(_, value)| value)
-        });
-        match &common {
-            None => common = Some(own),
-            Some(seen) if *seen == own => {}
-            Some(_) => {
-                route.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(TRACEPARENT_HEADER));
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The headers of a request that a route asks for, signed now: with the route's own secret, or else with the operator's,
-/// where there is one.
-pub(crate) fn signed(core: &Core, route: Route, id: &str, body: &[u8]) -> Result<Vec<(String, String)>> {
-    let timestamp = core.timeline.wall().div_euclid(1_000);
-    let mut all = vec![(ID_HEADER.to_owned(), id.to_owned()), (TIMESTAMP_HEADER.to_owned(), timestamp.to_string())];
-    let own = route.secret.map(|secret| Secret::parse(secret.expose())).transpose();
-    let own = own.map_err(|fault| Error::new(ErrorCode::Internal, format!("the stored secret: {fault}")))?;
-    let secrets: Vec<Secret> = match own {
-        Some(secret) => vec![secret],
-        None => core.options.default_secret.iter().chain(&core.options.previous_secret).cloned().collect(),
-    };
-    if !secrets.is_empty() {
-        all.push((SIGNATURE_HEADER.to_owned(), sign(&secrets, id, timestamp, body)));
-    }
-    all.extend(route.headers.into_iter().map(|(name, value)| (name, value.expose().to_owned())));
-    Ok(all)
 }
 
 fn settled(
@@ -473,23 +451,24 @@ fn disables(core: &Core, delivery: &Delivery, learned: Learned) -> Option<Op> {
 }
 
 /// Commits what became of a delivery, as long as the lease lasts: what is not recorded is sent again, with the same id
-/// and bytes. Says whether it is recorded.
-async fn settle(core: &Core, mut ops: Vec<Op>, until: StoreMillis) -> bool {
+/// and bytes.
+async fn settle(core: &Core, outcome: Outcome) {
+    let Outcome { mut ops, until, slot: _slot } = outcome;
     loop {
         match core.committer.submit(Commit::new(Durability::Disk, ops.clone())).await {
-            Ok(Ok(_)) => return true,
+            Ok(Ok(_)) => return ended_in(core, &ops),
             // Whoever closed the stream of receipts must not keep the outcome back.
             Ok(Err(CommitError::Refused(Refused::Closed))) if ops.iter().any(is_receipt) => {
                 ops.retain(|op| !is_receipt(op));
             }
             Ok(Err(CommitError::Refused(refused))) => {
                 tracing::info!(%refused, "the outcome of an attempt came too late to count");
-                return false;
+                return;
             }
             Ok(Err(CommitError::Store(_))) if !core.is_closed() && core.timeline.now() < until => {
                 tokio::time::sleep(AGAIN).await;
             }
-            Ok(Err(CommitError::Store(_))) | Err(_) => return false,
+            Ok(Err(CommitError::Store(_))) | Err(_) => return,
         }
     }
 }

@@ -35,6 +35,8 @@ mod plan;
 mod policy;
 mod receipt;
 mod recent;
+mod request;
+mod routes;
 mod sender;
 mod signal;
 #[cfg(feature = "simulation")]

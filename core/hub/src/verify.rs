@@ -16,15 +16,15 @@ use tidings_proto::webhook::{
 };
 use tidings_proto::wire::sep3415::VERIFICATION_ID_PREFIX;
 use tidings_store::{Done, Durability, EndpointRecord, Op, OriginProof};
-use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::background::commit;
 use crate::core::{Core, millis};
-use crate::dispatch::signed;
+use crate::dispatch::Attempts;
 use crate::error::Result;
 use crate::plan;
 use crate::receipt;
+use crate::request::signed;
 use crate::sender::{Attempt, JSON_MEDIA_TYPE, Sent};
 use crate::target;
 
@@ -36,7 +36,7 @@ const SPARE: Duration = Duration::from_secs(10);
 const OTHERS: u32 = 1_000;
 
 /// Takes endpoints that have to be verified and starts to ask them. Says how many.
-pub(crate) async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: StoreMillis) -> usize {
+pub(crate) async fn start(core: &Arc<Core>, in_flight: &mut Attempts, now: StoreMillis) -> usize {
     let limit = AT_ONCE.saturating_sub(core.verifying.load(Ordering::Relaxed));
     if limit == 0 || core.is_closed() || core.is_paused() {
         return 0;
@@ -58,6 +58,7 @@ pub(crate) async fn start(core: &Arc<Core>, in_flight: &mut JoinSet<()>, now: St
         let verify = async move {
             let _counted = Verifying(Arc::clone(&core));
             verify(&core, record).await;
+            None
         };
         in_flight.spawn(verify.instrument(span));
     }
@@ -189,7 +190,7 @@ async fn challenge(core: &Core, endpoint: &str, route: Route) -> Result<Result<(
     let nonce = format!("{}{}", encode_id(core.random()?), encode_id(core.random()?));
     let id = format!("{VERIFICATION_ID_PREFIX}{}", encode_id(core.random()?));
     let body = Bytes::from(challenge_json(&nonce));
-    let headers = signed(core, route, &id, &body)?;
+    let headers = signed(core, &route, &id, &body)?;
     let keep = MAX_CHALLENGE_ANSWER_BYTES;
     let (endpoint, media_type) = (endpoint.to_owned(), JSON_MEDIA_TYPE);
     let attempt = Attempt { endpoint, headers, body: Some(body), media_type, keep_for: None, keep };
