@@ -57,7 +57,7 @@ test-conformance:  ## the vectors and scenarios of tests/vectors on every surfac
 storm:  ## 100,000 deliveries to 100 endpoints that fail at random, and three kills (20 minutes); `make test` runs a small one
 	TIDINGS_STORM=100000,100 cargo test --release -p tidings-kill --test storm
 
-kills:  ## 1,000 servers killed (-9) at each step of a call's way (10 minutes); `make test` kills 240
+kills:  ## 1,000 servers killed (-9) at each step of a call's way (10 minutes); `make test` kills 260
 	TIDINGS_KILLS=1000 cargo test --locked -p tidings-kill --test kill
 
 models:  ## every order in which threads can meet at the hub's signal and inbox, by loom (2 minutes)

@@ -3,6 +3,7 @@
 //! ```text
 //! victim DATABASE ENDPOINT run COUNT    runs COUNT calls one after the other, then waits for stdin to end
 //! victim DATABASE ENDPOINT hold         accepts one call and then never ends it
+//! victim DATABASE ENDPOINT encrypted KEY  runs one call whose bodies only the owner of the key (a JWK) reads
 //! victim DATABASE ENDPOINT group COUNT  begins COUNT calls of one group, with a time each, then ends them
 //! victim DATABASE ENDPOINT recover      only opens the hub
 //! ```
@@ -61,6 +62,11 @@ fn main() -> Result<(), Failure> {
             answer(&hub, true)?;
             drop(call);
             return Ok(());
+        }
+        ("encrypted", [key]) => {
+            let route = route("main", endpoint, &format!(r#""publicKey":{key},"#));
+            let call = begin(&hub, &format!(r#"{{"routes":[{route}]}}"#), 0)?;
+            wait(call.complete(br#"{"n":1.0}"#))?;
         }
         ("group", [count]) => {
             let triggers = format!(r#"{{"elapsedMs":1}},{{"group":"batch","all":{count}}}"#);

@@ -1,7 +1,7 @@
 //! Whatever the step at which the server is killed (-9): an accepted config ends in exactly one firing, with one
 //! webhook id, and nothing is told that was not committed.
 //!
-//! 240 kills, or with `TIDINGS_KILLS=1000` (`make kills`) at least so many. What fails says how to repeat it.
+//! 260 kills, or with `TIDINGS_KILLS=1000` (`make kills`) at least so many. What fails says how to repeat it.
 
 #![allow(clippy::panic, reason = "a helper of these tests ends what hangs")]
 
@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use tidings::proto::webhook::{PrivateKey, decrypt};
 
 /// Only ends a test that hangs; no test depends on how long anything takes. Longer than a lease, which is what is waited for
 /// where a disk that stood still made a worker lose its own.
@@ -56,6 +58,14 @@ impl Receiver {
 
     fn posts(&self) -> Vec<Post> {
         self.posts.0.lock().expect("posts").clone()
+    }
+
+    /// Waits for so many.
+    fn wait_for_count(&self, count: usize) {
+        let (posts, more) = &*self.posts;
+        let few = |posts: &mut Vec<Post>| posts.len() < count;
+        let (posts, timeout) = more.wait_timeout_while(posts.lock().expect("posts"), HANG, few).expect("posts");
+        assert!(!timeout.timed_out(), "{count} posts were to come, there are {posts:?}");
     }
 
     /// Waits until each of these calls was heard of.
@@ -179,7 +189,7 @@ fn listen(victim: &mut Victim, until: impl Fn(&str) -> bool) -> Said {
 }
 
 /// How many kills there are in one round of all tests of this file.
-const ROUND: usize = 60 + 40 + 50 + 50 + 40;
+const ROUND: usize = 60 + 40 + 50 + 50 + 40 + 20;
 /// At least so many kills, in whole rounds.
 const KILLS: &str = "TIDINGS_KILLS";
 /// Only the kills at this failpoint.
@@ -301,6 +311,44 @@ fn after_the_post_before_the_ack() {
             let at = format!("after_post_before_ack:{nth}");
             run("after_the_post_before_the_ack", &["run", "60"], Some(&at), true);
         }
+    }
+}
+
+/// RFC 7518 appendix C, Bob's key, and RFC 7748 section 6.1, Alice's.
+const KEYS: [&str; 2] = [
+    r#"{"kty":"EC","crv":"P-256","x":"weNJy2HscCSM6AEDTDg04biOvhFhyyWvOHQfeF_PxMQ","y":"e8lnCO-AlStT-NJVX-crhB7QRYhiix03illJOVAOyck","kid":"bob","d":"VEmDZpDXXK8p8N0Cndsxs924q6nS1RXFASRl6BfUqdw"}"#,
+    r#"{"kty":"OKP","crv":"X25519","x":"hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo","d":"dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo"}"#,
+];
+
+/// 20 kills: the receiver has an encrypted body, and the sender dies before it can note that. Whoever sends it again encrypts
+/// anew, and to the same bytes.
+#[test]
+fn between_two_encrypted_attempts() {
+    let at = "after_post_before_ack";
+    for (nth, key) in (0..20 * rounds()).map(|nth| (nth, KEYS[nth % KEYS.len()])) {
+        let Some(_kill) = Kill::at("between_two_encrypted_attempts", Some(at)) else { return };
+        let key = PrivateKey::parse(key).expect("a key");
+        let dir = tempfile::tempdir().expect("a directory");
+        let database = dir.path().join("tidings.db");
+        let receiver = Receiver::start();
+        let mode = ["encrypted", &key.public_key().to_json()];
+        let mut victim = Victim::start(&database, &receiver.endpoint, &mode, Some(at));
+        listen(&mut victim, |_| false);
+        victim.wait_killed();
+
+        let mut heir = Victim::start(&database, &receiver.endpoint, &["recover"], None);
+        listen(&mut heir, |line| line == "ready");
+        receiver.wait_for_count(2);
+        heir.settle();
+        heir.stop();
+
+        let posts = receiver.posts();
+        assert_eq!(posts.len(), 2, "kill {nth}: {posts:?}");
+        assert_eq!((&posts[1].id, &posts[1].body), (&posts[0].id, &posts[0].body), "kill {nth}");
+        assert!(!posts[0].body.contains("eventId"), "nothing of it is in the clear");
+        let read = decrypt(&[key], posts[0].body.as_bytes()).expect("readable");
+        let read = String::from_utf8(read).expect("text");
+        assert!(read.contains(&format!(r#""eventId":"{}""#, posts[0].id)), "{read}");
     }
 }
 
