@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 
 from .. import HostDelivery, Hub, _routes
-from . import _wire
+from . import _scoping, _wire
 from ._doorbell import Doorbell
 from ._nursery import Nursery
 from ._trouble import Trouble
@@ -66,6 +66,17 @@ class Peer:
         self._closed = True
         for place in self._places.values():
             place.outlet.close()
+
+
+def into(session_id: str | None, send: Send) -> Send:
+    """`send`, which raises too when the session, if it is one over HTTP, was ended meanwhile."""
+
+    async def sent(method: str, params: dict[str, Any]) -> None:
+        await send(method, params)
+        if session_id is not None and _scoping.is_over(session_id):
+            raise anyio.ClosedResourceError
+
+    return sent
 
 
 def _message(send: Send) -> _routes.Handler:

@@ -19,7 +19,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from . import _wire
 from ._nursery import Nursery
-from ._peers import Peer
+from ._peers import Peer, into
 from ._principals import ANONYMOUS, principal_in
 from ._request import Emit
 from ._routing import Routing
@@ -58,7 +58,8 @@ class Request1:
         found = _peers.get(self._ctx.session)
         if found is None:
             # What is sent to a session over HTTP that does not listen just now gets lost, unless it is recorded.
-            send = sender(self._ctx.session) if routing.recorded or not over_http else None
+            heard = routing.recorded or not over_http
+            send = into(self.session_id, sender(self._ctx.session)) if heard else None
             found = _peers[self._ctx.session] = routing.peer(nursery, send, over_http=over_http)
             self._ctx.session._exit_stack.callback(found.close)
         return found

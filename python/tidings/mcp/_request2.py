@@ -15,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from . import _compat, _wire
 from ._nursery import Nursery
 from ._outbound import RecordingOutbound
-from ._peers import Peer
+from ._peers import Peer, into
 from ._request import Emit
 from ._routing import Routing
 
@@ -27,7 +27,8 @@ def peer_of(connection: Connection, routing: Routing, nursery: Nursery, *, over_
     found: Peer | None = connection.state.get(_PEER)
     if found is None:
         # What is sent to a session over HTTP that does not listen just now gets lost, unless it is recorded.
-        send = connection.outbound.notify if routing.recorded or not over_http else None
+        heard = routing.recorded or not over_http
+        send = into(connection.session_id, connection.outbound.notify) if heard else None
         found = routing.peer(nursery, send, over_http=over_http)
         connection.state[_PEER] = found
         connection.exit_stack.callback(found.close)

@@ -63,6 +63,12 @@ def lives_here(session_id: str) -> bool:
     return transport is not None and not transport.is_terminated
 
 
+def is_over(session_id: str) -> bool:
+    """Whether a session of this process was ended: what is sent to it now is read by nobody, which the SDK does not say."""
+    transport = _all.get(session_id)
+    return transport is not None and transport.is_terminated
+
+
 def answers_in_json(session_id: str | None) -> bool:
     """Whether the answers of a session of this process are single JSON texts, beside which nothing can be sent."""
     return session_id is not None and session_id in _json
