@@ -63,22 +63,7 @@ SDKS: Final = {
     "typescript": Sdk(
         lambda: ["node", str(HERE / "typescript" / "server.mjs")], ("http-custom-header-server-validation",)
     ),
-    # The SDK has a handler for each era. It has no tasks, and its adapter brings none.
-    "go": Sdk(
-        _prepare_go,
-        (
-            "tasks-capability-negotiation",
-            "tasks-dispatch-and-envelope",
-            "tasks-lifecycle",
-            "tasks-mrtr-composition",
-            "tasks-mrtr-input",
-            "tasks-request-headers",
-            "tasks-request-state-removal",
-            "tasks-required-task-error",
-            "tasks-wire-fields",
-        ),
-        trouble=lambda: _go().trouble(),
-        path="/{revision}",
-    ),
+    # The SDK has a handler for each era.
+    "go": Sdk(_prepare_go, trouble=lambda: _go().trouble(), path="/{revision}"),
     "rmcp": Sdk(_prepare_rmcp),
 }

@@ -35,16 +35,20 @@ func run(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	server := newServer(read)
-	handler := serving(server, mcp.NewMemoryEventStore(nil))
-	if arguments[1] == "attached" {
+	var handler http.Handler
+	if arguments[1] == "plain" {
+		handler = serving(newServer(read, ownChange), mcp.NewMemoryEventStore(nil))
+	} else {
 		hub, err := tidings.Open(context.Background(), "sqlite:"+arguments[2])
 		if err != nil {
 			return err
 		}
 		defer func() { _, _ = hub.Shutdown(context.Background(), 10*time.Second) }()
-		timeout := func(string) time.Duration { return time.Minute }
-		if err := tidingsmcp.Attach(server, hub, tidingsmcp.Options{Routes: []string{"webhook"}, Timeout: timeout}); err != nil {
+		server := newServer(read, func(_ *mcp.Server, list string) error {
+			_, err := hub.Notify(tidings.Change{Kinds: []string{list}})
+			return err
+		})
+		if err := tidingsmcp.Attach(server, hub, everything(read)); err != nil {
 			return err
 		}
 		store := tidingsmcp.NewEventStore(hub)
@@ -66,6 +70,22 @@ func run(arguments []string) error {
 	return nil
 }
 
+// everything is all that Attach can bring.
+func everything(read *fixture) tidingsmcp.Options {
+	tasks := &tidingsmcp.Tasks{Inline: 250 * time.Millisecond, Tools: map[string]tidingsmcp.TaskMode{}}
+	modes := map[string]tidingsmcp.TaskMode{"always": tidingsmcp.Always, "required": tidingsmcp.Required}
+	for name, tool := range read.Tools {
+		if mode, is := modes[tool.Task]; is {
+			tasks.Tools[name] = mode
+		}
+	}
+	return tidingsmcp.Options{
+		Routes:  []string{"webhook", "message"},
+		Timeout: func(string) time.Duration { return time.Minute },
+		Tasks:   tasks, TasksStream: true,
+	}
+}
+
 // serving is the SDK's own handler for each era, as one that has sessions refuses requests of 2026-07-28, which have none.
 func serving(server *mcp.Server, store mcp.EventStore) http.Handler {
 	always := func(*http.Request) *mcp.Server { return server }
@@ -77,7 +97,7 @@ func serving(server *mcp.Server, store mcp.EventStore) http.Handler {
 	return mux
 }
 
-func newServer(read *fixture) *mcp.Server {
+func newServer(read *fixture, changed change) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "conformance", Version: "1"}, &mcp.ServerOptions{
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 			return &mcp.CompleteResult{Completion: read.Completion}, nil
@@ -86,6 +106,6 @@ func newServer(read *fixture) *mcp.Server {
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
-	read.register(server)
+	read.register(server, changed)
 	return server
 }

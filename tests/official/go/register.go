@@ -7,11 +7,12 @@ import (
 )
 
 // register gives the SDK all that the fixture has.
-func (f *fixture) register(server *mcp.Server) {
+func (f *fixture) register(server *mcp.Server, changed change) {
+	tell := func(list string) error { return changed(server, list) }
 	for name, tool := range f.Tools {
 		described := &mcp.Tool{Name: name, Description: describe(name), InputSchema: tool.InputSchema}
 		server.AddTool(described, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return tool.run(ctx, server, request)
+			return tool.run(ctx, tell, request)
 		})
 	}
 	for name, prompt := range f.Prompts {

@@ -15,7 +15,7 @@ import (
 const step = 50 * time.Millisecond
 
 // run does what the fixture says of a tool, in its order.
-func (t tool) run(ctx context.Context, server *mcp.Server, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (t tool) run(ctx context.Context, changed func(list string) error, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	given, arguments := ofArguments(request.Params.Arguments)
 	can := request.ClientCapabilities()
 	if t.Needs != "" && !hasCapability(can, t.Needs) {
@@ -35,7 +35,11 @@ func (t tool) run(ctx context.Context, server *mcp.Server, request *mcp.CallTool
 	if err := t.talk(ctx, request, given); err != nil {
 		return nil, err
 	}
-	t.change(server)
+	if t.Changes != "" {
+		if err := changed(t.Changes); err != nil {
+			return nil, err
+		}
+	}
 	if t.Cuts && request.Extra.CloseSSEStream != nil {
 		request.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: step})
 		pause(ctx, step)
@@ -105,10 +109,13 @@ func (t tool) talk(ctx context.Context, request *mcp.CallToolRequest, given text
 	return nil
 }
 
-// change makes the SDK tell that a list has changed, which it does by itself when it has.
-func (t tool) change(server *mcp.Server) {
+// change tells that a list of a server has changed.
+type change func(server *mcp.Server, list string) error
+
+// ownChange makes the SDK tell it, which does so by itself when a list has changed.
+func ownChange(server *mcp.Server, list string) error {
 	const passing = "passing"
-	switch t.Changes {
+	switch list {
 	case "tools":
 		nothing := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{}, nil
@@ -122,6 +129,7 @@ func (t tool) change(server *mcp.Server) {
 		server.AddPrompt(&mcp.Prompt{Name: passing}, nothing)
 		server.RemovePrompts(passing)
 	}
+	return nil
 }
 
 func (p prompt) get(request *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
