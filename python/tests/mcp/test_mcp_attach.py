@@ -22,7 +22,9 @@ class Plain:
     pass
 
 
-@pytest.mark.parametrize("thing", [None, Plain(), "server", high_level_server], ids=repr)
+@pytest.mark.parametrize(
+    "thing", [None, Plain(), "server", high_level_server], ids=["none", "object", "text", "function"]
+)
 def test_it_takes_only_servers_of_mcp_2(thing: object, hub: Hub) -> None:
     with pytest.raises(TypeError, match=r"MCPServer or a low-level Server of mcp 2\.x"):
         tidings.mcp.attach(thing, hub)
