@@ -23,6 +23,8 @@ from joserfc import jwe
 from joserfc.jwk import OKPKey
 
 NAMES = ["resume", "webhook", "poll", "fanout", "tasks", "log", "receiver"]
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+CHECKED = ["valgrind", "--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite", "--leak-check=full"]
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 RESUMED = """a reader:
 0 {"step":0}
@@ -63,7 +65,7 @@ def built(
     request: pytest.FixtureRequest, compiler: str, prefix: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     out = tmp_path_factory.mktemp(request.param)
-    sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if request.param == "sanitized" else []
+    sanitize = SANITIZE if request.param == "sanitized" else []
     for name in NAMES:
         source = str(EXAMPLES / f"{name}.c")
         # `-D_POSIX_C_SOURCE`: poll() and sockets are POSIX's, not C11's.
@@ -185,29 +187,42 @@ def test_no_memory_is_lost_or_misused(built: Path, tmp_path: Path) -> None:
     need("valgrind", "valgrind")
     if built.name.startswith("sanitized"):
         pytest.skip("valgrind runs the plain build, and the sanitizers have run the other")
-    checked = ["valgrind", "--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite", "--leak-check=full"]
     # Most of the time goes into reading the library's symbols: side by side.
     with ThreadPoolExecutor() as pool:
-        resumed = pool.submit(run, *checked, built / "resume", f"sqlite:{tmp_path}/resume.db")
-        fanned_out = pool.submit(run, *checked, built / "fanout", f"sqlite:{tmp_path}/fanout.db")
-        logged = pool.submit(run, *checked, built / "log", f"sqlite:{tmp_path}/log.db")
+        resumed = pool.submit(run, *CHECKED, built / "resume", f"sqlite:{tmp_path}/resume.db")
+        fanned_out = pool.submit(run, *CHECKED, built / "fanout", f"sqlite:{tmp_path}/fanout.db")
+        logged = pool.submit(run, *CHECKED, built / "log", f"sqlite:{tmp_path}/log.db")
     assert resumed.result() == RESUMED
     assert re.fullmatch(f"{WARNED}\nserver ends\n", logged.result())
     assert set(TOLD) <= set(fanned_out.result().splitlines())
 
 
-def test_a_fork_while_other_threads_are_inside(compiler: str, prefix: Path, tmp_path: Path) -> None:
-    source = str(Path(__file__).with_name("fork.c"))
-    flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-pthread", "-I", str(EXAMPLES), *WARNINGS]
+def build_own(name: str, compiler: str, prefix: Path, out: Path, *flags: str) -> Path:
+    """A program of these tests, built as the examples are."""
+    source = str(Path(__file__).with_name(f"{name}.c"))
+    given = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread", "-I", str(EXAMPLES), *WARNINGS, *flags]
+    linked = [*flags_of(prefix), f"-Wl,-rpath,{prefix / 'lib'}"]
     done = subprocess.run(
-        [compiler, *flags, source, "-o", "fork", *flags_of(prefix), f"-Wl,-rpath,{prefix / 'lib'}"],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
+        [compiler, *given, source, "-o", str(out / name), *linked], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert run(tmp_path / "fork", f"sqlite:{tmp_path}/tidings.db") == "events: 20\n"
+    return out / name
+
+
+def test_a_fork_while_other_threads_are_inside(compiler: str, prefix: Path, tmp_path: Path) -> None:
+    program = build_own("fork", compiler, prefix, tmp_path)
+    assert run(program, f"sqlite:{tmp_path}/tidings.db") == "events: 20\n"
+
+
+def test_user_data_lives_as_long_as_it_is_called_with(compiler: str, prefix: Path, tmp_path: Path) -> None:
+    program = build_own("ownership", compiler, prefix, tmp_path, *SANITIZE)
+    assert run(program, f"sqlite:{tmp_path}/tidings.db", "100") == "finalized: 400 of 400\n"
+
+
+def test_user_data_is_freed_once_and_by_whom_it_belongs_to(compiler: str, prefix: Path, tmp_path: Path) -> None:
+    need("valgrind", "valgrind")
+    program = build_own("ownership", compiler, prefix, tmp_path)
+    assert run(*CHECKED, program, f"sqlite:{tmp_path}/tidings.db", "5") == "finalized: 20 of 20\n"
 
 
 def test_cmake_builds_them_all(prefix: Path, tmp_path: Path) -> None:
