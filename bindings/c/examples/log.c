@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
   CHECK(append(hub));
   if (append(hub) == TIDINGS_OK) return 1; /* the stream is there already, so a writer of a new one is refused */
 
-  CHECK(tidings_hub_close(hub, 2000, NULL, NULL, &answer));
+  CHECK(tidings_hub_close(hub, 30000, NULL, NULL, &answer)); /* one that is not done in time says so in the log */
   CHECK(tidings_answer_free(answer));
   CHECK(tidings_hub_free(hub));
   CHECK(tidings_logger_free(logger)); /* last, so that whatever the end has to say is told */
