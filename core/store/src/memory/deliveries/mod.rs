@@ -1,21 +1,19 @@
 //! Deliveries, their leases and their order.
 
+mod enqueue;
+mod lease;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tidings_proto::delivery::EndpointKey;
-use tidings_proto::firing::lower_cursor;
 use tidings_proto::time::StoreMillis;
 
 use super::lines::Lines;
-use super::workers::Workers;
-use crate::commit::{CommitError, Done, EndpointNews, Lease, Purge, Refused, Settle};
-use crate::flow::{self, HostRow, Line, Shelf};
+use crate::commit::{CommitError, Done, EndpointNews, Purge, Refused, Settle};
 use crate::record::{
-    AttemptRecord, Batch, Delivery, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject,
-    Taken, WorkerId,
+    AttemptRecord, DeliveryId, DeliveryState, DeliverySummary, EndpointRecord, NewDelivery, Subject, WorkerId,
 };
 
 /// A delivery's place in the order of enqueueing.
@@ -267,162 +265,6 @@ impl Deliveries {
         }
     }
 
-    pub(super) fn enqueue(&mut self, new: &NewDelivery, undo: &mut Vec<super::Undo>) -> Result<Done, CommitError> {
-        if self.places.contains_key(&new.id) {
-            return Err(Refused::Exists.into());
-        }
-        self.lines.ensure(new.endpoint, &new.principal, new.created_at, undo);
-        let place = self.next_place;
-        self.next_place += 1;
-        let mut new = new.clone();
-        self.lower(&mut new);
-        let joined = new.batch.clone().filter(|_| new.outlet.is_none()).map(|batch| self.join(&new, &batch, undo));
-        let (batch, due) = joined.map_or((None, new.due), |(n, due)| (Some(n), due));
-        let ahead = self.of_key(&new).any(|other| batch.is_none() || self.batch_of(other) != batch);
-        let (endpoint, outlet) = (new.endpoint, new.outlet.is_some());
-        self.change(place, Some(Row { due, batch, ..Row::new(new, ahead) }), undo);
-        if !ahead && !outlet {
-            self.lines.wake(endpoint, due, undo);
-        }
-        Ok(Done::Nothing)
-    }
-
-    /// Keeps the cursor of a delivery's body from passing what is not delivered yet.
-    fn lower(&self, new: &mut NewDelivery) {
-        let first = self.undelivered.get(&new.subject).and_then(|all| all.first());
-        let Some((first, _)) = first.filter(|(first, _)| new.seq.is_some_and(|seq| *first < seq)) else { return };
-        for body in [&mut new.body, &mut new.whole.0] {
-            if let Some(lowered) = lower_cursor(body, *first) {
-                *body = lowered.into();
-            }
-        }
-    }
-
-    /// The unfinished deliveries with the key of this one, at its endpoint, in the order of enqueueing.
-    fn of_key(&self, new: &NewDelivery) -> impl DoubleEndedIterator<Item = Place> {
-        let queue = self.queues.get(&new.endpoint);
-        let keyed = new.fifo_key.as_ref().and_then(|key| queue.and_then(|queue| queue.keyed.get(key)));
-        keyed.into_iter().flatten().copied()
-    }
-
-    fn batch_of(&self, place: Place) -> Option<u64> {
-        self.rows.get(&place).and_then(|row| row.batch)
-    }
-
-    /// Puts a delivery into the open batch of its settings, or opens one. Answers the batch and when it is due.
-    fn join(&mut self, new: &NewDelivery, batch: &Batch, undo: &mut Vec<super::Undo>) -> (u64, StoreMillis) {
-        let key = (new.endpoint, batch.settings.0.clone());
-        let bytes = new.body.len() as u64;
-        let before = self.open.get(&key).cloned();
-        let last_of_key = self.of_key(new).next_back();
-        let fits = before.clone().filter(|open| {
-            let in_order = last_of_key.is_none_or(|last| self.batch_of(last) == Some(open.n));
-            in_order && open.bytes.saturating_add(bytes).saturating_add(1) <= batch.max_bytes
-        });
-        if fits.is_none()
-            && let Some(open) = &before
-        {
-            self.put_due(open.n, new.created_at, undo);
-            self.lines.wake(new.endpoint, new.created_at, undo);
-        }
-        let mut open = match fits {
-            Some(open) => {
-                Open { events: open.events + 1, bytes: open.bytes + bytes + 1, due: open.due.min(new.due), ..open }
-            }
-            None => {
-                self.last_batch += 1;
-                Open { n: self.last_batch, events: 1, bytes, due: new.due }
-            }
-        };
-        let full = open.events >= batch.max_events || open.bytes >= batch.max_bytes;
-        if full {
-            open.due = open.due.min(new.created_at);
-        }
-        self.put_due(open.n, open.due, undo);
-        let answer = (open.n, open.due);
-        self.put_open(key, Some(open).filter(|_| !full), undo);
-        answer
-    }
-
-    /// Has all of a batch due at that moment.
-    fn put_due(&mut self, batch: u64, due: StoreMillis, undo: &mut Vec<super::Undo>) {
-        let members = self.batches.get(&batch).into_iter().flatten();
-        let rows = members.filter_map(|place| Some((*place, self.rows.get(place)?)));
-        let others: Vec<_> = rows.filter(|(_, row)| row.due != due).map(|(place, row)| (place, row.clone())).collect();
-        for (place, row) in others {
-            self.change(place, Some(Row { due, ..row }), undo);
-        }
-    }
-
-    fn put_open(&mut self, key: BatchKey, open: Option<Open>, undo: &mut Vec<super::Undo>) {
-        let before = match open {
-            Some(open) => self.open.insert(key.clone(), open),
-            None => self.open.remove(&key),
-        };
-        undo.push(Undo::Open(key, before).into());
-    }
-
-    /// A batch of which something is leased is not joined any more.
-    fn close_batch(&mut self, row: &Row, undo: &mut Vec<super::Undo>) {
-        let (Some(n), Some(batch)) = (row.batch, &row.new.batch) else { return };
-        let key = (row.new.endpoint, batch.settings.0.clone());
-        if self.open.get(&key).is_some_and(|open| open.n == n) {
-            self.put_open(key, None, undo);
-        }
-    }
-
-    pub(super) fn lease(&mut self, lease: &Lease, workers: &Workers, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
-        if lease.limit == 0 {
-            return Vec::new();
-        }
-        let free = |(_, place): &&(StoreMillis, Place)| {
-            self.rows.get(place).is_some_and(|row| row.until <= lease.now || workers.gone(row.holder, lease.now))
-        };
-        let abandoned: Vec<_> = self.leased.iter().filter(free).map(|(_, place)| *place).collect();
-        for place in abandoned {
-            self.give_back(place, undo);
-        }
-        let mut bench = Bench { deliveries: self, lease, leased: Vec::new(), undo };
-        let Ok(()) = flow::lease(&mut bench, lease);
-        bench.leased
-    }
-
-    pub(super) fn lease_outlet(&mut self, lease: &Lease, outlet: &str, undo: &mut Vec<super::Undo>) -> Vec<Delivery> {
-        let due = |(due, _): &&(StoreMillis, Place)| *due <= lease.now;
-        let bound = self.bound.get(outlet).into_iter().flatten();
-        let places: Vec<_> = bound.take_while(due).take(lease.limit as usize).map(|(_, place)| *place).collect();
-        places.into_iter().filter_map(|place| self.take(place, lease, Taken::Ready, false, None, undo)).collect()
-    }
-
-    pub(super) fn waiting_outlets(&self) -> Vec<(String, StoreMillis)> {
-        let first = |bound: &BTreeSet<(StoreMillis, Place)>| bound.first().map(|(due, _)| *due);
-        self.bound.iter().filter_map(|(outlet, bound)| Some((outlet.clone(), first(bound)?))).collect()
-    }
-
-    fn take(
-        &mut self,
-        place: Place,
-        lease: &Lease,
-        taken: Taken,
-        suspect: bool,
-        batch: Option<u64>,
-        undo: &mut Vec<super::Undo>,
-    ) -> Option<Delivery> {
-        let mut row = self.rows.get(&place)?.clone();
-        self.close_batch(&row, undo);
-        self.last_token += 1;
-        let attempts = row.attempts;
-        row.state = DeliveryState::Leased;
-        row.attempts = row.attempts.saturating_add(1);
-        row.token = self.last_token;
-        row.holder = lease.worker;
-        row.until = lease.until;
-        row.behind = false;
-        let delivery = Delivery { new: row.given(), attempts, token: row.token, taken, suspect, batch };
-        self.change(place, Some(row), undo);
-        Some(delivery)
-    }
-
     pub(super) fn settle(&mut self, settle: &Settle, undo: &mut Vec<super::Undo>) -> Result<Done, CommitError> {
         let held = self.places.get(&settle.id).and_then(|place| Some((*place, self.rows.get(place)?)));
         let held = held.filter(|(_, row)| row.state == DeliveryState::Leased && row.token == settle.token);
@@ -478,25 +320,6 @@ impl Deliveries {
     pub(super) fn learn(&mut self, news: &EndpointNews, undo: &mut Vec<super::Undo>) {
         if self.lines.learn(news, undo) {
             self.wake(news.key, undo);
-        }
-    }
-
-    /// Ends a lease without its worker; the attempt that was begun counts.
-    fn give_back(&mut self, place: Place, undo: &mut Vec<super::Undo>) {
-        if let Some(mut row) = self.rows.get(&place).cloned() {
-            row.state = DeliveryState::Retrying;
-            let endpoint = row.new.endpoint;
-            self.change(place, Some(row), undo);
-            self.wake(endpoint, undo);
-        }
-    }
-
-    /// Ends all leases of a worker that left; the attempts it began count.
-    pub(super) fn release(&mut self, worker: WorkerId, undo: &mut Vec<super::Undo>) {
-        let held = |(_, place): &&(StoreMillis, Place)| self.rows.get(place).is_some_and(|row| row.holder == worker);
-        let places: Vec<_> = self.leased.iter().filter(held).map(|(_, place)| *place).collect();
-        for place in places {
-            self.give_back(place, undo);
         }
     }
 
@@ -573,126 +396,5 @@ impl Deliveries {
                 places.filter_map(|place| self.rows.get(place)).filter(wanted).take(limit).map(Row::summary).collect()
             }
         }
-    }
-}
-
-/// One lease on its way.
-struct Bench<'a> {
-    deliveries: &'a mut Deliveries,
-    lease: &'a Lease,
-    leased: Vec<Delivery>,
-    undo: &'a mut Vec<super::Undo>,
-}
-
-impl Bench<'_> {
-    fn take_all(&mut self, places: Vec<Place>, taken: Taken, suspect: bool) -> u32 {
-        let count = u32::try_from(places.len()).unwrap_or(u32::MAX);
-        for place in places {
-            self.leased.extend(self.deliveries.take(place, self.lease, taken, suspect, None, self.undo));
-        }
-        count
-    }
-
-    /// Takes what waits of one batch.
-    fn take_batch(&mut self, n: u64, suspect: bool) {
-        let members = self.deliveries.batches.get(&n).into_iter().flatten().copied();
-        let waits = |place: &Place| self.deliveries.rows.get(place).is_some_and(|row| row.waits() && !row.behind);
-        let places: Vec<_> = members.filter(waits).collect();
-        for place in places {
-            let taken = self.deliveries.take(place, self.lease, Taken::Ready, suspect, Some(n), self.undo);
-            self.leased.extend(taken);
-        }
-    }
-}
-
-impl Shelf for Bench<'_> {
-    type Error = Infallible;
-    type Place = EndpointKey;
-
-    fn first_ready(&mut self, now: StoreMillis, suspects: bool) -> Result<Option<EndpointKey>, Infallible> {
-        Ok(self.deliveries.lines.first_ready(now, suspects))
-    }
-
-    fn line(&mut self, place: EndpointKey) -> Result<Line, Infallible> {
-        // Whatever is ready is there.
-        let standing = tidings_proto::delivery::Standing::default();
-        let none = Line { standing, principal: String::new(), host: String::new(), tat: 0, at: None, turn: 0 };
-        Ok(self.deliveries.lines.line(place).unwrap_or(none))
-    }
-
-    fn put_line(&mut self, place: EndpointKey, line: &Line) -> Result<(), Infallible> {
-        self.deliveries.lines.put_line(place, line, self.undo);
-        Ok(())
-    }
-
-    fn in_flight(&mut self, place: EndpointKey) -> Result<u32, Infallible> {
-        let queue = self.deliveries.queues.get(&place);
-        let Some(queue) = queue else { return Ok(0) };
-        let batches: Vec<_> = queue.leased.iter().map(|place| self.deliveries.batch_of(*place)).collect();
-        let alone = batches.iter().filter(|batch| batch.is_none()).count();
-        let together = batches.into_iter().flatten().collect::<BTreeSet<_>>().len();
-        Ok(u32::try_from(alone + together).unwrap_or(u32::MAX))
-    }
-
-    fn next_waiting(&mut self, place: EndpointKey) -> Result<Option<StoreMillis>, Infallible> {
-        Ok(self.deliveries.next_waiting(place))
-    }
-
-    fn take(
-        &mut self,
-        place: EndpointKey,
-        due_by: StoreMillis,
-        limit: u32,
-        taken: Taken,
-        suspect: bool,
-    ) -> Result<u32, Infallible> {
-        let Some(queue) = self.deliveries.queues.get(&place) else { return Ok(0) };
-        let due = queue.waiting.iter().take_while(|(due, _)| *due <= due_by).map(|(_, place)| *place);
-        if taken != Taken::Ready {
-            let places = due.take(limit as usize).collect();
-            return Ok(self.take_all(places, taken, suspect));
-        }
-        let mut together = BTreeSet::new();
-        let of_batch = |place| (place, self.deliveries.batch_of(place));
-        let firsts = due.map(of_batch).filter(|(_, batch)| batch.is_none_or(|n| together.insert(n)));
-        let firsts: Vec<_> = firsts.take(limit as usize).collect();
-        let count = u32::try_from(firsts.len()).unwrap_or(u32::MAX);
-        for (place, batch) in firsts {
-            match batch {
-                Some(n) => self.take_batch(n, suspect),
-                None => drop(self.take_all(vec![place], taken, suspect)),
-            }
-        }
-        Ok(count)
-    }
-
-    fn take_let_go(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Infallible> {
-        let free = self.deliveries.let_go.iter().take_while(|(at, _)| *at <= now).take(limit as usize);
-        let places = free.map(|(_, place)| *place).collect();
-        Ok(self.take_all(places, Taken::Ready, false))
-    }
-
-    fn take_late(&mut self, now: StoreMillis, limit: u32) -> Result<u32, Infallible> {
-        let late = self.deliveries.late.iter().take_while(|(at, _)| *at <= now).take(limit as usize);
-        let places = late.map(|(_, place)| *place).collect();
-        Ok(self.take_all(places, Taken::Late, false))
-    }
-
-    fn host(&mut self, host: &str) -> Result<HostRow, Infallible> {
-        Ok(self.deliveries.lines.host(host))
-    }
-
-    fn put_host(&mut self, host: &str, row: HostRow) -> Result<(), Infallible> {
-        self.deliveries.lines.put_host(host, row, self.undo);
-        Ok(())
-    }
-
-    fn share(&mut self, host: &str, principal: &str) -> Result<i64, Infallible> {
-        Ok(self.deliveries.lines.share(host, principal))
-    }
-
-    fn put_share(&mut self, host: &str, principal: &str, tag: i64) -> Result<(), Infallible> {
-        self.deliveries.lines.put_share(host, principal, tag, self.undo);
-        Ok(())
     }
 }
