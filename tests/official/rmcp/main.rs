@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ["attached", database] => {
             let hub = Hub::open(&format!("sqlite:{database}"))?;
             let adapter = attached(&hub, &fixture);
-            let (watch, config) = (adapter.clone(), adapter.config(config));
+            let (watch, suite, config) = (adapter.clone(), suite.on(&hub), adapter.config(config));
             let sessions = Arc::new(adapter.sessions());
             let service = StreamableHttpService::new(move || Ok(watch.watch(suite.clone())), sessions, config);
             serve(adapter.front(service)).await?;

@@ -13,6 +13,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tidings_rmcp::tidings::{Hub, Publish};
 use tokio::sync::broadcast;
 
 use crate::fixture::{Fixture, Texts, fill, texts};
@@ -31,17 +32,34 @@ pub(crate) enum Change {
 pub(crate) struct Suite {
     fixture: Arc<Fixture>,
     pub(crate) codec: Arc<RequestStateCodec>,
+    /// Those that this server tells itself.
     changes: broadcast::Sender<Change>,
+    /// What tells them where the adapter is attached.
+    hub: Option<Hub>,
 }
 
 impl Suite {
     pub(crate) fn new(fixture: Arc<Fixture>, key: [u8; 32]) -> Self {
-        Self { fixture, codec: Arc::new(RequestStateCodec::new(key)), changes: broadcast::channel(16).0 }
+        Self { fixture, codec: Arc::new(RequestStateCodec::new(key)), changes: broadcast::channel(16).0, hub: None }
     }
 
-    pub(crate) fn change(&self, change: Change) {
-        // Nobody need be listening.
-        let _ = self.changes.send(change);
+    /// The same with a hub that tells what changes.
+    pub(crate) fn on(self, hub: &Hub) -> Self {
+        Self { hub: Some(hub.clone()), ..self }
+    }
+
+    pub(crate) fn change(&self, change: Change) -> Result<(), ErrorData> {
+        let Some(hub) = &self.hub else {
+            // Nobody need be listening.
+            let _ = self.changes.send(change);
+            return Ok(());
+        };
+        let kinds = match change {
+            Change::Tools => &["tools"],
+            Change::Prompts => &["prompts"],
+        };
+        let published = hub.notify(Publish { kinds, ..Publish::default() });
+        published.map(drop).map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
     fn tool(&self, name: &str) -> Option<Tool> {

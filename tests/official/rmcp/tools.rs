@@ -36,8 +36,8 @@ impl Suite {
         }
         talk(tool, &context, &mut given).await?;
         match tool.changes.as_deref() {
-            Some("tools") => self.change(Change::Tools),
-            Some(_) => self.change(Change::Prompts),
+            Some("tools") => self.change(Change::Tools)?,
+            Some(_) => self.change(Change::Prompts)?,
             None => {}
         }
         let seconds = match &tool.takes {
