@@ -3,7 +3,8 @@
 //!
 //! A binding converts its language's values, calls here, and converts back; it has no defaults and no logic of its own.
 //!
-//! - An operation is [`Started`]: done at once, or pending, and then parked at a [`Port`] of the event loop that waits.
+//! - An operation is [`Started`]: done at once, or pending, and then parked at a [`Port`] of the event loop that waits. Where the
+//!   host has an executor that knows wakers, it is awaited.
 //! - Entry points run inside [`guard`].
 //! - The binding calls [`before_fork`] before a fork, [`after_fork_in_parent`] or, in the child, [`after_fork`] after it,
 //!   and [`close_all`] when the process ends.
@@ -38,7 +39,7 @@ pub use hub::{Delivery, Hub, Stats, Task, close_all};
 pub use log::{LogLevel, LogRecord, LogTeller, install_log, log_waits, take_log, tell_log};
 pub use operate::Endpoint;
 pub use outlet::{HostDelivery, Offer, Outlet};
-pub use pending::{Pending, Started};
+pub use pending::{Answering, Pending, Started};
 pub use port::Port;
 pub use settings::{Keep, Settings, count, limit, milliseconds, number, port, seconds, whole_number};
 pub use stream::{Append, Export, Page, Place, Stream, Tail, Taken, Writer, durability, identity};

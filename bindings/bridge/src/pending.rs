@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use crate::answer::Answer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::fork::{Own, lock};
 use crate::guard::guard;
 use crate::orphans;
@@ -70,15 +70,10 @@ pub(crate) fn start_blocking(name: &str, work: impl FnOnce() -> Result<Answer> +
         let _ = reply.send(guard("blocking", work));
     });
     if let Err(error) = spawned {
-        return Started::Ready(Err(Error::new(
-            tidings::ErrorCode::Unavailable,
-            format!("cannot start a thread: {error}"),
-        )));
+        return Started::Ready(Err(Error::new(ErrorCode::Unavailable, format!("cannot start a thread: {error}"))));
     }
     start(Cancel::Drop, async {
-        receiver
-            .await
-            .unwrap_or_else(|_| Err(Error::new(tidings::ErrorCode::Internal, "the thread ended without an answer")))
+        receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, "the thread ended without an answer")))
     })
 }
 
@@ -121,6 +116,11 @@ impl Pending {
         self.inner.waker.bind(Target::Thread(thread));
     }
 
+    /// Whoever wakes the operation wakes this task.
+    fn bind_task(&self, waker: Waker) {
+        self.inner.waker.bind(Target::Task(waker));
+    }
+
     /// Goes on with the operation, in the host's thread.
     pub(crate) fn poll(&self) -> Poll<Result<Answer>> {
         match self.inner.get() {
@@ -131,6 +131,52 @@ impl Pending {
 
     pub(crate) fn cancel(&self) -> Cancel {
         self.inner.cancel
+    }
+}
+
+impl IntoFuture for Started {
+    type Output = Result<Answer>;
+    type IntoFuture = Answering;
+
+    fn into_future(self) -> Answering {
+        Answering(Some(self))
+    }
+}
+
+/// The answer of an operation, for hosts whose executor knows wakers. When it is dropped before, the same happens as when
+/// a port cancels: an operation that others rely on goes on elsewhere.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Answering(Option<Started>);
+
+impl Future for Answering {
+    type Output = Result<Answer>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Answer>> {
+        match self.0.take() {
+            Some(Started::Ready(answer)) => Poll::Ready(answer),
+            Some(Started::Pending(pending)) => {
+                pending.bind_task(cx.waker().clone());
+                let polled = pending.poll();
+                if polled.is_pending() {
+                    self.0 = Some(Started::Pending(pending));
+                }
+                polled
+            }
+            None => Poll::Ready(Err(Error::new(ErrorCode::Internal, "the answer was taken before"))),
+        }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let pending = match self.0.take() {
+            Some(Started::Ready(Ok(answer))) => answer.discard(),
+            other => other,
+        };
+        if let Some(Started::Pending(pending)) = pending {
+            pending.abandon();
+        }
     }
 }
 
@@ -157,10 +203,12 @@ struct WakerState {
     target: Option<Target>,
 }
 
-/// Whom to tell.
+/// Whom to tell. Without the lock: a task's executor may go on with it there and then.
+#[derive(Clone)]
 enum Target {
     Slot(Weak<Shared>, u64),
     Thread(Thread),
+    Task(Waker),
 }
 
 impl SlotWaker {
@@ -170,23 +218,27 @@ impl SlotWaker {
 
     fn bind(&self, target: Target) {
         let mut state = lock(&self.state);
-        state.target = Some(target);
-        if state.woken {
-            state.tell();
+        let told = state.woken.then(|| target.clone());
+        let replaced = state.target.replace(target);
+        drop(state);
+        // It may run a host's code too.
+        drop(replaced);
+        if let Some(target) = told {
+            target.tell();
         }
     }
 }
 
-impl WakerState {
-    fn tell(&self) {
-        match &self.target {
-            Some(Target::Slot(port, token)) => {
+impl Target {
+    fn tell(self) {
+        match self {
+            Self::Slot(port, token) => {
                 if let Some(port) = port.upgrade() {
-                    port.push(*token);
+                    port.push(token);
                 }
             }
-            Some(Target::Thread(thread)) => thread.unpark(),
-            None => {}
+            Self::Thread(thread) => thread.unpark(),
+            Self::Task(waker) => waker.wake(),
         }
     }
 }
@@ -198,8 +250,137 @@ impl Wake for SlotWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let mut state = lock(&self.state);
-        if !std::mem::replace(&mut state.woken, true) {
-            state.tell();
+        let first = !std::mem::replace(&mut state.woken, true);
+        let target = if first { state.target.clone() } else { None };
+        drop(state);
+        if let Some(target) = target {
+            target.tell();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// An operation that another thread lets go on.
+    #[derive(Clone, Default)]
+    struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
+
+    impl Gate {
+        fn open(&self) {
+            let mut gate = lock(&self.0);
+            gate.0 = true;
+            let waker = gate.1.take();
+            drop(gate);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+
+        /// How many hold the gate: whoever lets it go on, and the operation while there is one.
+        fn holders(&self) -> usize {
+            Arc::strong_count(&self.0)
+        }
+
+        fn start(&self, cancel: Cancel) -> Answering {
+            let gate = self.clone();
+            let work = poll_fn(move |cx| {
+                let mut gate = lock(&gate.0);
+                if gate.0 {
+                    return Poll::Ready(Ok(Answer::Seq(7)));
+                }
+                gate.1 = Some(cx.waker().clone());
+                Poll::Pending
+            });
+            start(cancel, work).into_future()
+        }
+    }
+
+    /// An executor that goes on with its task inside of the wake, as Kotlin's unconfined dispatcher does.
+    struct Inline {
+        task: Mutex<Option<Answering>>,
+        answer: Mutex<Option<Result<Answer>>>,
+    }
+
+    impl Inline {
+        fn spawn(task: Answering) -> Arc<Self> {
+            let inline = Arc::new(Self { task: Mutex::new(Some(task)), answer: Mutex::default() });
+            Arc::clone(&inline).wake();
+            inline
+        }
+    }
+
+    impl Wake for Inline {
+        fn wake(self: Arc<Self>) {
+            let Some(mut task) = lock(&self.task).take() else { return };
+            match Pin::new(&mut task).poll(&mut Context::from_waker(&Waker::from(Arc::clone(&self)))) {
+                Poll::Ready(answer) => *lock(&self.answer) = Some(answer),
+                Poll::Pending => *lock(&self.task) = Some(task),
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_future() {
+        let gate = Gate::default();
+        let inline = Inline::spawn(gate.start(Cancel::Drop));
+        assert!(lock(&inline.answer).is_none());
+        std::thread::scope(|scope| {
+            scope.spawn(|| gate.open());
+        });
+        assert!(matches!(lock(&inline.answer).take(), Some(Ok(Answer::Seq(7)))));
+        assert_eq!(gate.holders(), 1, "what is done is dropped");
+    }
+
+    #[test]
+    fn what_is_done_at_once_is_ready() {
+        let gate = Gate::default();
+        gate.open();
+        let inline = Inline::spawn(gate.start(Cancel::Drop));
+        assert!(matches!(lock(&inline.answer).take(), Some(Ok(Answer::Seq(7)))));
+    }
+
+    #[test]
+    fn a_wake_before_the_first_poll_counts() {
+        let gate = Gate::default();
+        let answering = gate.start(Cancel::Drop);
+        gate.open();
+        let inline = Inline::spawn(answering);
+        assert!(matches!(lock(&inline.answer).take(), Some(Ok(Answer::Seq(7)))));
+    }
+
+    #[test]
+    fn a_future_that_is_polled_after_its_end_says_so() {
+        let gate = Gate::default();
+        gate.open();
+        let mut answering = gate.start(Cancel::Drop);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut answering).poll(&mut cx).is_ready());
+        let again = Pin::new(&mut answering).poll(&mut cx);
+        assert!(matches!(again, Poll::Ready(Err(error)) if error.code() == ErrorCode::Internal));
+    }
+
+    #[test]
+    fn a_future_that_is_dropped_drops_its_operation() {
+        let gate = Gate::default();
+        let answering = gate.start(Cancel::Drop);
+        assert_eq!(gate.holders(), 2);
+        drop(answering);
+        assert_eq!(gate.holders(), 1);
+    }
+
+    #[test]
+    fn what_others_rely_on_goes_on_after_the_future_is_dropped() {
+        let gate = Gate::default();
+        drop(gate.start(Cancel::Finish));
+        assert_eq!(gate.holders(), 2, "its own thread has it");
+        gate.open();
+        // That thread lets go of the gate when it is done.
+        while gate.holders() > 1 {
+            std::thread::yield_now();
         }
     }
 }
