@@ -15,7 +15,7 @@ RUN_TESTS = $(PYTHON) tools/run-tests $(TEST_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-node test bench fmt clean prerequisites test-rust test-python test-node test-conformance check-format check-clippy check-docs \
-	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations models miri
+	check-python check-stubs check-purity check-api check-licences storm kills faults fuzz test-c test-go header install sim mutations models miri test-kotlin
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,8 +48,8 @@ test-c:  ## the C ABI's tests: the header, every export, the examples under sani
 test-go:  ## the Go packages' tests, on the C library
 	@$(RUN_TESTS) go-tests
 
-test-kotlin:  ## the Kotlin binding (experimental), through Maven; not in `make test` (5 minutes at first)
-	@tools/kotlin-smoke
+test-kotlin:  ## the Kotlin binding (experimental): smoke test and vectors on the JVM; not in `make test` (5 minutes at first)
+	@$(PYTHON) tools/kotlin
 
 test-conformance:  ## the vectors and scenarios of tests/vectors on every surface, with a table
 	@$(RUN_TESTS) conformance

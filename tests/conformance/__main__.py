@@ -1,6 +1,6 @@
 """Runs the vectors and scenarios on every surface.
 
-  python tests/conformance                       all surfaces of surfaces.json
+  python tests/conformance                       all surfaces of surfaces.json, but for those with `by_hand`
   python tests/conformance rust                  these
   python tests/conformance rust --only cursor    only what has this in its name
   python tests/conformance --write-floor         sets the floor to what there is now (it may not sink otherwise)

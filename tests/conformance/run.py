@@ -152,6 +152,16 @@ def below_floor(now: dict[str, Any], floor: dict[str, Any]) -> list[str]:
     return faults
 
 
+def chosen(surfaces: dict[str, Any], named: list[str]) -> list[str]:
+    """The surfaces to run: those named, or all but the ones that take their own command to build."""
+    if named:
+        return named
+    for surface, how in surfaces.items():
+        if "by_hand" in how:
+            print(f"  left out {surface}: it is run by {how['by_hand']}", flush=True)
+    return [surface for surface, how in surfaces.items() if "by_hand" not in how]
+
+
 def is_there(surface: str, program: str | None) -> bool:
     """Whether the machine has what the surface needs beyond `tools/check-prerequisites`; in CI all of it is there."""
     if program is None or shutil.which(program) is not None or os.environ.get("CI") == "true":
@@ -164,7 +174,10 @@ def main(about: str) -> int:
     surfaces = load(HERE / "surfaces.json")
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "surfaces", nargs="*", metavar="SURFACE", help=f"of {', '.join(surfaces)}; all when none is named"
+        "surfaces",
+        nargs="*",
+        metavar="SURFACE",
+        help=f"of {', '.join(surfaces)}; when none is named, all but those run by hand",
     )
     parser.add_argument("--only", metavar="TEXT", help="only vectors and scenarios with this in their name")
     parser.add_argument("--write-floor", action="store_true", help="set the floor to what there is now")
@@ -194,7 +207,8 @@ def main(about: str) -> int:
         command = [sys.executable if part == "{python}" else part for part in surfaces[name]["command"]]
         return Surface(name, command, excluded).run(rules, scenarios)
 
-    names = [name for name in options.surfaces or surfaces if is_there(name, surfaces[name].get("needs"))]
+    wanted = chosen(surfaces, options.surfaces)
+    names = [name for name in wanted if is_there(name, surfaces[name].get("needs"))]
     # Side by side: most of the time is spent waiting for what a hub does on its own.
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(run, names))

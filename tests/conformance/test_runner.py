@@ -139,6 +139,13 @@ def test_long_texts_are_put_together() -> None:
     assert fixtures.expand({"a": [{"$concat": ["x", {"$repeat": "ab", "$times": 2}]}]}) == {"a": ["xabab"]}
 
 
+def test_a_surface_run_by_hand_is_left_out_unless_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    surfaces = {"a": {"command": []}, "b": {"command": [], "by_hand": "make test-b"}}
+    assert run.chosen(surfaces, []) == ["a"]
+    assert "left out b: it is run by make test-b" in capsys.readouterr().out
+    assert run.chosen(surfaces, ["b"]) == ["b"]
+
+
 FLOOR = {"vectors": 5, "scenarios": 2, "surfaces": {"s": {"vectors": 3, "scenarios": 1}}}
 
 

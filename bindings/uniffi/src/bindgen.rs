@@ -1,5 +1,0 @@
-//! Writes bindings from the built library.
-
-fn main() {
-    uniffi::uniffi_bindgen_main();
-}
