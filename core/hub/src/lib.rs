@@ -1,4 +1,6 @@
-//! Tidings makes an MCP server keep its word to a client that has gone away.
+#![doc = include_str!("../README.md")]
+//!
+//! # Following what it does
 //!
 //! What it does can be followed by crate `tracing`, in the subscriber of the program: warnings and errors say what an
 //! operator should know; at level `DEBUG` there are spans `attempt` (of one request: `delivery`, `endpoint`, `event`, `attempt`,
