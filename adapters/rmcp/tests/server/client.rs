@@ -214,13 +214,18 @@ impl Client {
 
     /// The session's own stream, or one that was cut.
     pub async fn get(&self, last_event_id: Option<&str>) -> Answer {
+        let answer = self.try_get(last_event_id).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        answer
+    }
+
+    /// The same, which may be refused.
+    pub async fn try_get(&self, last_event_id: Option<&str>) -> Answer {
         let mut request = Request::get("/mcp");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", id);
         }
-        let answer = self.send(request.body(Full::default()).unwrap()).await;
-        assert_eq!(answer.status, StatusCode::OK);
-        answer
+        self.send(request.body(Full::default()).unwrap()).await
     }
 
     /// Ends the session.

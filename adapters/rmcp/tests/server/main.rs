@@ -12,6 +12,7 @@ mod client;
 #[allow(dead_code, reason = "the hub's tests use all of it")]
 mod clock;
 mod desk;
+mod field;
 mod notify;
 mod own_routes;
 mod posts;
