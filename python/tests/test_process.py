@@ -193,6 +193,8 @@ INTERRUPT = """
     import os, signal, sys, threading, time
     import tidings
 
+    # A shell has SIGINT ignored in what it starts in the background, and Python leaves that as it is.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     hub = tidings.Hub("memory:")  # a busy disk is none of its business
     writer = hub.new_writer("s", "n")
     writer.append(b"0")
