@@ -184,3 +184,32 @@ func TestARecordIsWrittenAgain(t *testing.T) {
 		t.Error(count)
 	}
 }
+
+// Names are the same however their text escapes them: PHP's encoder, for one, writes each slash as `\/`.
+func TestNamesInRequestsMayBeEscaped(t *testing.T) {
+	for _, params := range []string{
+		`{"name":"t","notificationConfig":{"routes":[]}}`,
+		`{"name":"t","notification\u0043onfig":{"routes":[]}}`,
+		`{"name":"t","_meta":{"io.tidings\/notification-config":{"routes":[]}}}`,
+	} {
+		request := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":` + params + `}`)
+		if !mayConcern(request) {
+			t.Fatalf("not looked into: %s", request)
+		}
+		var message struct {
+			Params struct {
+				Meta map[string]any `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal(moved(request), &message); err != nil {
+			t.Fatal(err)
+		}
+		found := givenIn(message.Params.Meta)
+		if found == nil || found.ID != "1" || found.Config == nil || *found.Config != `{"routes":[]}` {
+			t.Fatalf("%s: %+v", request, found)
+		}
+	}
+	if mayConcern([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)) {
+		t.Fatal("looked into for nothing")
+	}
+}

@@ -20,8 +20,12 @@ type given struct {
 // everyCall: some server here has routes of its own for calls that bring nothing for us to look for.
 var everyCall atomic.Bool
 
-// mayConcern is a quick look, so that other requests are not taken apart.
+// mayConcern is a quick look, so that other requests are not taken apart. It errs to one side only: names may be written with escapes,
+// as some encoders write each slash.
 func mayConcern(text []byte) bool {
+	if bytes.Contains(text, []byte(`\/`)) || bytes.Contains(text, []byte(`\u`)) {
+		return true
+	}
 	for _, name := range [...]string{configKey, extension, requestKey, tasksExtension, listen} {
 		if bytes.Contains(text, []byte(name)) {
 			return true
