@@ -53,7 +53,7 @@ func (h *Hub) Deliveries(ctx context.Context, filter DeliveryFilter) ([]Delivery
 		call, callLen := optional(filter.CallID)
 		state, stateLen := optional(filter.State)
 		result := C.tidings_hub_deliveries(h.hub, principal, principalLen, call, callLen, state, stateLen,
-			C.uint32_t(max(limit, 0)), &list)
+			count32(limit), &list)
 		if result == C.TIDINGS_OK {
 			result = C.tidings_deliveries_count(list, &count)
 		}

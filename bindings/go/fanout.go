@@ -201,7 +201,7 @@ func (o *Outbox) Take(most int) ([]Notice, error) {
 	var list *C.tidings_notices
 	var count C.size_t
 	err := attempt(func() C.tidings_result {
-		if result := C.tidings_outbox_take(o.outbox, C.uint32_t(max(most, 0)), &list); result != C.TIDINGS_OK {
+		if result := C.tidings_outbox_take(o.outbox, count32(most), &list); result != C.TIDINGS_OK {
 			return result
 		}
 		return C.tidings_notices_count(list, &count)

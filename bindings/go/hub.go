@@ -62,9 +62,16 @@ func (h *Hub) Shutdown(ctx context.Context, within time.Duration) (complete bool
 	return number != 0, err
 }
 
-// milliseconds are never negative.
+// milliseconds are never negative, and what is shorter than one is not nothing.
 func milliseconds(duration time.Duration) C.uint64_t {
-	return C.uint64_t(max(duration.Milliseconds(), 0))
+	return C.uint64_t(max(wholeMilliseconds(duration), 0))
+}
+
+func wholeMilliseconds(duration time.Duration) int64 {
+	if duration > 0 && duration < time.Millisecond {
+		return 1
+	}
+	return duration.Milliseconds()
 }
 
 // Flush waits until everything that was appended before is committed, and as durable as that.

@@ -6,6 +6,7 @@ package tidings
 import "C"
 
 import (
+	"math"
 	"runtime"
 	"unsafe"
 )
@@ -65,6 +66,11 @@ func (g *given) text(text string) (*C.char, C.size_t) {
 	}
 	g.pinner.Pin(unsafe.StringData(text))
 	return chars(text)
+}
+
+// count32 is as much of a number as crosses: a limit beyond it is none, and a negative one is 0, which the library judges.
+func count32(number int) C.uint32_t {
+	return C.uint32_t(min(max(number, 0), math.MaxUint32))
 }
 
 func flag(value bool) C.int32_t {

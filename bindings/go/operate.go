@@ -85,7 +85,7 @@ func (h *Hub) Endpoints(ctx context.Context, principal string, limit int) ([]End
 	var count C.size_t
 	err := attempt(func() C.tidings_result {
 		principal, principalLen := optional(principal)
-		result := C.tidings_hub_endpoints(h.hub, principal, principalLen, C.uint32_t(max(limit, 0)), &list)
+		result := C.tidings_hub_endpoints(h.hub, principal, principalLen, count32(limit), &list)
 		if result == C.TIDINGS_OK {
 			result = C.tidings_endpoints_count(list, &count)
 		}

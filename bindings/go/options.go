@@ -29,7 +29,7 @@ func setNumber(option C.int32_t, value uint64) Option {
 }
 
 func setDuration(option C.int32_t, value time.Duration) Option {
-	return setCount(option, int(value.Milliseconds()))
+	return setCount(option, int(wholeMilliseconds(value)))
 }
 
 // Of a negative value there is none that the library could take for a number, or for "no limit".

@@ -38,7 +38,7 @@ func (h *Hub) Outlet(offer Offer) (*Outlet, error) {
 		kind, kindLen := chars(offer.RouteType)
 		name, nameLen := optional(offer.Name)
 		peer, peerLen := optional(offer.Peer)
-		return C.tidings_hub_outlet(h.hub, kind, kindLen, name, nameLen, peer, peerLen, C.uint32_t(max(offer.Limit, 0)),
+		return C.tidings_hub_outlet(h.hub, kind, kindLen, name, nameLen, peer, peerLen, count32(offer.Limit),
 			milliseconds(offer.Timeout), &outlet.outlet)
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func (p *Peer) Written(notifications int) (inTime bool, err error) {
 	defer runtime.KeepAlive(p)
 	var number C.int32_t
 	err = attempt(func() C.tidings_result {
-		return C.tidings_peer_written(p.peer, C.uint32_t(max(notifications, 0)), &number)
+		return C.tidings_peer_written(p.peer, count32(notifications), &number)
 	})
 	return number != 0, err
 }

@@ -140,7 +140,7 @@ func (s *Stream) Claim(ctx context.Context) (*Writer, error) {
 	return newWriter(writer), nil
 }
 
-// Read reads committed events after a place, at most limit, from 1 to 10,000.
+// Read reads committed events after a place, at most limit, which is 1 or more.
 func (s *Stream) Read(ctx context.Context, after Place, limit int) (*Page, error) {
 	defer runtime.KeepAlive(s)
 	if err := ctx.Err(); err != nil {
@@ -149,7 +149,7 @@ func (s *Stream) Read(ctx context.Context, after Place, limit int) (*Page, error
 	var found *C.tidings_batch
 	err := attempt(func() C.tidings_result {
 		cursor, cursorLen := optional(after.cursor)
-		return C.tidings_stream_read(s.stream, cursor, cursorLen, after.after(), C.uint32_t(max(limit, 0)), &found)
+		return C.tidings_stream_read(s.stream, cursor, cursorLen, after.after(), count32(limit), &found)
 	})
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (c *Call) Detach(countedAs string, calls int, most time.Duration) (bool, er
 	var goesOn C.int32_t
 	err := attempt(func() C.tidings_result {
 		counted, countedLen := chars(countedAs)
-		return C.tidings_call_detach(c.call, counted, countedLen, C.uint32_t(max(calls, 0)), milliseconds(most), &goesOn)
+		return C.tidings_call_detach(c.call, counted, countedLen, count32(calls), milliseconds(most), &goesOn)
 	})
 	return goesOn != 0, err
 }
