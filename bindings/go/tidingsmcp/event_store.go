@@ -22,9 +22,9 @@ const (
 // An EventStore is the [mcp.EventStore] of a server, on a hub: durable, and shared by the processes on one file.
 //
 // A client that resumes gets every later message of its stream once, in order, byte for byte. Where that cannot be (retention
-// took messages, or the store lost some), it is told so first: behind [Handler] by `notifications/io.tidings/gap`, upon which the
-// stream goes on from what there is; else by [mcp.ErrEventsPurged], and a part is never replayed. No failure of the store is an error to
-// the SDK, where it would break a request: messages go out all the same, and what they were kept in is purged to whoever asks for it.
+// took messages, or the store lost some), it is told so: behind [Handler] by `notifications/io.tidings/gap` where the missing ones
+// would stand, upon which the stream goes on from what there is; else by [mcp.ErrEventsPurged], and a part is never replayed. No failure
+// of the store is an error to the SDK, where it would break a request: messages go out all the same, and who resumes is told of the gap.
 type EventStore struct {
 	hub       *tidings.Hub
 	principal PrincipalOf
@@ -50,10 +50,12 @@ type session struct {
 type stream struct {
 	mu     sync.Mutex
 	writer *tidings.Writer
-	// next is the index that the SDK gives the next message: the store's number of it.
+	// next is the index that the SDK gives the next message: the store's number of it, where the store takes it.
 	next uint64
-	// broken: a message went out that the store does not have, so that the SDK's indexes are not the store's any more.
+	// broken: the store takes nothing more of it. What goes out all the same is counted, and told as lost to whoever resumes.
 	broken bool
+	// uncounted: nobody knows what went out before.
+	uncounted bool
 	// batch: its POST had several requests, so that a response is not its end.
 	batch bool
 }
@@ -133,7 +135,7 @@ func (s *EventStore) opened(sessionID, streamID string) *stream {
 	defer s.mu.Unlock()
 	if found = held.streams[streamID]; found == nil {
 		// It had its final response, and one that was not awaited.
-		found = &stream{broken: true}
+		found = &stream{broken: true, uncounted: true}
 		held.streams[streamID] = found
 	}
 	return found
@@ -155,6 +157,8 @@ func (s *EventStore) Append(_ context.Context, sessionID, streamID string, data 
 	}
 	found.mu.Lock()
 	defer found.mu.Unlock()
+	index := found.next
+	found.next++
 	if found.broken {
 		s.failures.Add(1)
 		return nil
@@ -171,12 +175,12 @@ func (s *EventStore) Append(_ context.Context, sessionID, streamID string, data 
 		options = keepAndEnd
 	}
 	seq, err := found.writer.Append(kind, payload, options...)
-	if err != nil || seq != found.next {
+	if err != nil || seq != index {
 		found.broken = true
+		_ = found.writer.Close() // or has been; whoever follows it at another process waits for nothing more
 		s.failures.Add(1)
 		return nil
 	}
-	found.next++
 	if ends {
 		s.forget(sessionID, streamID)
 	}

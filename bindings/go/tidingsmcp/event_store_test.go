@@ -211,10 +211,7 @@ func TestWhatRetentionTookIsToldAsAGap(t *testing.T) {
 	call.cut()
 	stream, _, _ := strings.Cut(before[0].id, "_")
 	evicted(t, ctx, server.store, client.session, stream, 1)
-	again := client.resume(before[0].id)
-	for again.status == http.StatusConflict {
-		again = client.resume(before[0].id) // the server has yet to notice that the connection was cut
-	}
+	again := resumed(client, before[0].id)
 	if again.status != http.StatusOK {
 		t.Fatalf("%d %s", again.status, again.text())
 	}
@@ -265,6 +262,185 @@ func TestWithoutHandlerAGapIsPurged(t *testing.T) {
 	}
 }
 
+// paced adds a tool that tells a step each time it is let go on, until it is let go on with nothing left to tell.
+func (s *served) paced() (step, end func()) {
+	steps := make(chan bool)
+	mcp.AddTool(s.mcp, &mcp.Tool{Name: "paced"}, func(ctx context.Context, request *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		for at := 1.0; <-steps; at++ {
+			progress := &mcp.ProgressNotificationParams{ProgressToken: request.Params.GetProgressToken(), Progress: at}
+			_ = request.Session.NotifyProgress(ctx, progress) // its connection may be cut
+		}
+		return &mcp.CallToolResult{}, nil, nil
+	})
+	return func() { steps <- true }, func() { steps <- false }
+}
+
+const callPaced = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"paced","arguments":{},"_meta":{"progressToken":"p"}}}`
+
+// refuse has the store refuse whatever else is written to a stream here: somebody else has claimed it. When it returns the next message
+// cannot be kept.
+func refuse(t *testing.T, ctx context.Context, server *served, session, id string) (refused func()) {
+	t.Helper()
+	name, _, _ := strings.Cut(id, "_")
+	stream, err := server.hub.Stream("session:"+session, "sdk:"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Claim(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := server.hub.Flush(ctx, tidings.Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// resumed is the answer to a resume, once the server has noticed that the connection before it was cut.
+func resumed(client *wire, id string) *answer {
+	client.t.Helper()
+	answer := client.resume(id)
+	for answer.status == http.StatusConflict {
+		answer = client.resume(id)
+	}
+	return answer
+}
+
+// What went out and was not kept is told to who resumes, and the stream goes on.
+func TestWhatTheStoreRefusesIsToldAsAGap(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t)), tidingsmcp.Options{})
+	step, end := server.paced()
+	client, _ := connect(t, ctx, listen(t, server.handler()))
+	call := client.post(callPaced)
+	step()
+	step()
+	before := call.take(2)
+	flushed := refuse(t, ctx, server, client.session, before[0].id)
+	step() // taken, and refused by the store
+	call.take(1)
+	flushed()
+	step() // not even taken
+	call.take(1)
+	call.cut()
+	again := resumed(client, before[0].id)
+	if again.status != http.StatusOK {
+		t.Fatalf("%d %s", again.status, again.text())
+	}
+	stream, _, _ := strings.Cut(before[0].id, "_")
+	got := again.take(2)
+	want := `{"jsonrpc":"2.0","method":"notifications/io.tidings/gap","params":{"earliestSeq":5,"headSeq":4,"reason":"lost"}}`
+	if got[0] != before[1] || got[1] != (event{stream + "_4", want}) {
+		t.Errorf("%+v", got)
+	}
+	// Live again, under the ids that follow.
+	step()
+	if live := again.take(1)[0]; live.id != stream+"_5" || live.method() != "notifications/progress" {
+		t.Errorf("%+v", live)
+	}
+	end()
+	if rest := again.rest(); len(rest) != 1 || rest[0].id != stream+"_6" || rest[0].method() != "" {
+		t.Errorf("%+v", rest)
+	}
+	// Its end is lost as well, which is told too.
+	if rest := resumed(client, stream+"_5").rest(); len(rest) != 1 || rest[0].id != stream+"_6" || rest[0].method() != "notifications/io.tidings/gap" {
+		t.Errorf("%+v", rest)
+	}
+	if more := resumed(client, stream+"_6"); more.status != http.StatusOK || len(more.rest()) != 0 {
+		t.Errorf("who was told of everything is told nothing: %d", more.status)
+	}
+	if answer := client.resume(stream + "_7"); answer.status != http.StatusBadRequest {
+		t.Errorf("beyond all that was said: %d", answer.status)
+	}
+}
+
+func TestWithoutHandlerWhatTheStoreRefusesIsPurged(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t)), tidingsmcp.Options{})
+	step, end := server.paced()
+	sdk := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server.mcp }, &mcp.StreamableHTTPOptions{EventStore: server.store})
+	client, _ := connect(t, ctx, listen(t, sdk))
+	call := client.post(callPaced)
+	step()
+	before := call.take(1)
+	flushed := refuse(t, ctx, server, client.session, before[0].id)
+	step()
+	call.take(1)
+	flushed()
+	end()
+	call.rest()
+	if answer := client.resume(before[0].id); answer.status != http.StatusBadRequest {
+		t.Errorf("%d %s", answer.status, answer.text())
+	}
+}
+
+// A store that is behind by more than may wait has the oldest given up: holes in what it keeps, each of which is told where it is.
+func TestWhatWasGivenUpIsToldWhereItIsMissing(t *testing.T) {
+	ctx := background(t)
+	server := serve(t, open(t, file(t), tidings.WithBuffer(1_024)), tidingsmcp.Options{})
+	client, _ := connect(t, ctx, listen(t, server.handler()))
+	const last = 400
+	for told := 0; told == 0; {
+		call := client.post(callSteps("1", fmt.Sprintf(`{"count":%d,"hold":%d}`, last, last)))
+		before := call.take(last - 1)
+		<-server.reached
+		call.cut()
+		again := resumed(client, before[0].id)
+		if again.status != http.StatusOK {
+			t.Fatalf("%d %s", again.status, again.text())
+		}
+		server.goOn <- struct{}{}
+		stream, _, _ := strings.Cut(before[0].id, "_")
+		var delivered []int
+		at := 1
+		for _, got := range again.rest() {
+			if at++; got.method() == "notifications/io.tidings/gap" {
+				var gap gapOf
+				if err := json.Unmarshal([]byte(got.data), &gap); err != nil || gap.Params.Reason != "lost" || *gap.Params.EarliestSeq <= at {
+					t.Fatalf("%v, %+v", err, got)
+				}
+				told++
+				at = *gap.Params.EarliestSeq - 1
+			} else {
+				delivered = append(delivered, at)
+				if at < last && got != before[at-1] {
+					t.Fatalf("%+v instead of %+v", got, before[at-1])
+				}
+			}
+			if got.id != fmt.Sprint(stream, "_", at) {
+				t.Fatalf("%s instead of %d", got.id, at)
+			}
+		}
+		if at != last+1 {
+			t.Fatalf("it ended with %d", at)
+		}
+		// Nothing that is there is told as missing.
+		if stored := storedAfter(t, ctx, server.hub, client.session, stream, 1); !reflect.DeepEqual(delivered, stored) {
+			t.Fatalf("%v of %v", delivered, stored)
+		}
+	}
+}
+
+// storedAfter are the numbers of the messages of a stream that has ended, as far as the store has them.
+func storedAfter(t *testing.T, ctx context.Context, hub *tidings.Hub, session, name string, seq uint64) (found []int) {
+	t.Helper()
+	stream, err := hub.Stream("session:"+session, "sdk:"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for event, err := range stream.Tail(ctx, tidings.AfterSeq(seq)) {
+		var gap *tidings.Gap
+		if err != nil && !errors.As(err, &gap) {
+			t.Fatal(err)
+		}
+		if err == nil {
+			found = append(found, int(event.Seq))
+		}
+	}
+	return found
+}
+
 // A session's record is committed before its client knows of it: no look-up has to wait, and none is answered by 404.
 func TestANewSessionCanBeResumedElsewhereAtOnce(t *testing.T) {
 	ctx := background(t)
@@ -295,10 +471,7 @@ func TestAnAbandonedStreamEnds(t *testing.T) {
 	first.ask(t, "/reached")
 	call.cut()
 	// Resumed where it came from, so that all of it is committed.
-	here := client.resume(seen[0].id)
-	for here.status == http.StatusConflict {
-		here = client.resume(seen[0].id)
-	}
+	here := resumed(client, seen[0].id)
 	here.take(2)
 	here.cut()
 	client.url = second.url + "/mcp"
@@ -381,10 +554,7 @@ func TestAnotherProcessFollowsLive(t *testing.T) {
 	one.ask(t, "/reached")
 	call.cut()
 	// A message goes out before it is committed; to be sure that it is, it is resumed where it came from.
-	here := client.resume(seen[0].id)
-	for here.status == http.StatusConflict {
-		here = client.resume(seen[0].id) // the server has yet to notice that the connection was cut
-	}
+	here := resumed(client, seen[0].id)
 	here.take(2)
 	here.cut()
 	client.url = two.url + "/mcp"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,5 +212,52 @@ func TestNamesInRequestsMayBeEscaped(t *testing.T) {
 	}
 	if mayConcern([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)) {
 		t.Fatal("looked into for nothing")
+	}
+}
+
+// A session that was ended is nobody's, also where the store has lost some of its record.
+func TestTheEndOfASessionIsReadBehindWhatWasLost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	hub, err := tidings.Open(ctx, "sqlite:"+t.TempDir()+"/tidings.db", tidings.WithBuffer(1_024))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	store := NewEventStore(hub)
+	owner, err := hub.NewWriter(scopeOf("s"), ownerStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := []byte(`{"principal":null,"more":"` + strings.Repeat("x", 300) + `"}`)
+	say := func(kind string, options ...tidings.AppendOption) {
+		t.Helper()
+		if _, err := owner.Append(kind, record, options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(ownerEvent)
+	if err := owner.Flush(ctx, tidings.Process); err != nil {
+		t.Fatal(err)
+	}
+	if owned, alive := store.lookUp(ctx, "s"); !owned || !alive {
+		t.Fatal(owned, alive)
+	}
+	for {
+		stats, err := hub.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Lost > 0 {
+			break
+		}
+		say(ownerEvent, tidings.GivingUp())
+	}
+	say(deletedEvent, tidings.AndClose())
+	if err := owner.Flush(ctx, tidings.Process); err != nil {
+		t.Fatal(err)
+	}
+	if owned, _ := store.lookUp(ctx, "s"); owned {
+		t.Error("it is over")
 	}
 }

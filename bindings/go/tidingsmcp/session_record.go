@@ -91,7 +91,8 @@ func (s *EventStore) lookUp(ctx context.Context, sessionID string) (owned, alive
 				known = json.Unmarshal(event.Payload, &owner) == nil
 			}
 		}
-		if len(page.Events) < replayPage {
+		// A page ends before what the store has lost, however little it holds.
+		if page.Gap == nil && len(page.Events) == 0 || page.Ended {
 			alive = !page.Ended && !abandoned
 			break
 		}
