@@ -100,6 +100,11 @@ export class Client {
     return new Sse(response, abort);
   }
 
+  /** Ends its session. */
+  async delete() {
+    return fetch(this.url, { method: "DELETE", headers: this.headers });
+  }
+
   /** Comes back after an event, or opens the session's own stream. */
   async get(lastEventId) {
     const abort = new AbortController();

@@ -7,7 +7,7 @@ import { type HostDelivery, NOT_READY, type PlaceAnswer, type Registration, serv
 import type { Doorbell } from "./doorbell";
 import { SessionEventStore } from "./event-store";
 import type { Handlers, Params } from "./intercept";
-import { onClose, overHttp, overStdio, storeOf, type Transport } from "./transports";
+import { onClose, onDelete, overHttp, overStdio, storeOf, type Transport } from "./transports";
 import * as wire from "./wire";
 
 /** Types whose routes without an `endpoint` go to the calling session. */
@@ -23,6 +23,8 @@ export class SessionPlace {
   readonly name = randomUUID();
   readonly #offered = new Map<ToSession, Registration>();
   #closed = false;
+  /** Its client has ended the session: what is stored for it is read by nobody. */
+  #deleted = false;
 
   constructor(
     readonly hub: Hub,
@@ -31,6 +33,11 @@ export class SessionPlace {
     readonly doorbell: Doorbell | undefined,
   ) {
     onClose(transport, () => this.#close());
+    // The SDKs close a transport when the host was told, which it may take its time for; they take messages until then.
+    onDelete(transport, () => {
+      this.#deleted = true;
+      this.#close();
+    });
   }
 
   /** Whether routes of that type can go to this connection. */
@@ -55,6 +62,8 @@ export class SessionPlace {
   async #deliver(delivery: HostDelivery): Promise<PlaceAnswer> {
     if (this.#closed) return UNREACHABLE;
     await this.handlers.notify(wire.TRIGGERED_METHOD, JSON.parse(delivery.body) as Params);
+    // Ended while it was on its way into the store. What a connection that only closed has in the store can be resumed.
+    if (this.#deleted) return UNREACHABLE;
   }
 
   async #ring(delivery: HostDelivery): Promise<PlaceAnswer> {

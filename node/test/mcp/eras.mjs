@@ -30,9 +30,11 @@ export function author(Server) {
 
 /**
  * Serves both eras on one URL. `attached`: options of `attach`; `store`: sessions get our event store; `sdk`: which SDK has the
- * sessions; `authInfo`: by the request's `authorization`.
+ * sessions; `authInfo`: by the request's `authorization`; `ending`: waited for when a client ends its session; `watchStore`: gets
+ * the event store of each.
  */
-export async function bothEras(t, hub, { attached = {}, store = true, sdk = 2, make = author, authInfo, front = {} } = {}) {
+export async function bothEras(t, hub, options = {}) {
+  const { attached = {}, store = true, sdk = 2, make = author, authInfo, front = {}, ending, watchStore } = options;
   const sessions = new Map();
   const handler = createMcpHandler(
     () => {
@@ -54,11 +56,16 @@ export async function bothEras(t, hub, { attached = {}, store = true, sdk = 2, m
     let session = sessions.get(id);
     if (session === undefined && id !== undefined) return modern(request, response, body);
     if (session === undefined) {
+      const own = store ? eventStore(hub, () => transport) : undefined;
+      if (own !== undefined) watchStore?.(own);
       const transport = new Transport({
         sessionIdGenerator: () => randomUUID(),
-        ...(store ? { eventStore: eventStore(hub, () => transport) } : {}),
+        ...(store ? { eventStore: own } : {}),
         onsessioninitialized: (sessionId) => void sessions.set(sessionId, session),
-        onsessionclosed: (sessionId) => void sessions.delete(sessionId),
+        onsessionclosed: (sessionId) => {
+          sessions.delete(sessionId);
+          return ending?.();
+        },
       });
       session = { transport, server: make(Server) };
       attach(session.server, hub, attached);

@@ -25,6 +25,29 @@ async function supported(url) {
 
 const MESSAGE = { id: "m", type: "message", triggers: ["completed"] };
 
+/** A call that runs until `gate` opens, and then tells its session, or else who has `fired`. */
+async function running(t, sdk, options = {}) {
+  const h = await hub(t);
+  const [gate, reached, fired] = [deferred(), deferred(), deferred()];
+  const make = (Server) => {
+    const server = new Server({ name: "test", version: "1" });
+    server.registerTool("noop", {}, async () => {
+      reached.resolve();
+      await gate.promise;
+      return { content: [] };
+    });
+    return server;
+  };
+  const attached = { routes: ["message", "callback"], open: ["heard"] };
+  const { url, sessions } = await bothEras(t, h, { sdk, make, attached, ...options });
+  h.registerCallback("heard", (delivery) => fired.resolve(JSON.parse(delivery.body)));
+  const client = await new Client(url).initialize();
+  const routes = [MESSAGE, { id: "c", type: "callback", endpoint: "heard", triggers: ["completed"] }];
+  await client.request("tools/call", { name: "noop", arguments: {}, notificationConfig: { routes } });
+  await reached.promise;
+  return { client, sessions, gate, fired };
+}
+
 for (const sdk of [2, 1]) {
   test(`sdk ${sdk}: a message goes into the calling session, and into no other`, async (t) => {
     const h = await hub(t);
@@ -44,28 +67,45 @@ for (const sdk of [2, 1]) {
   });
 
   test(`sdk ${sdk}: a message to a session that is over goes to the next route`, async (t) => {
-    const h = await hub(t);
-    const gate = deferred();
-    const reached = deferred();
-    const make = (Server) => {
-      const server = new Server({ name: "test", version: "1" });
-      server.registerTool("noop", {}, async () => {
-        reached.resolve();
-        await gate.promise;
-        return { content: [] };
-      });
-      return server;
-    };
-    const attached = { routes: ["message", "callback"], open: ["heard"] };
-    const { url, sessions } = await bothEras(t, h, { sdk, make, attached });
-    const fired = deferred();
-    h.registerCallback("heard", (delivery) => fired.resolve(JSON.parse(delivery.body)));
-    const client = await new Client(url).initialize();
-    const routes = [MESSAGE, { id: "c", type: "callback", endpoint: "heard", triggers: ["completed"] }];
-    await client.request("tools/call", { name: "noop", arguments: {}, notificationConfig: { routes } });
-    await reached.promise;
+    const { client, sessions, gate, fired } = await running(t, sdk);
     await sessions.get(client.sessionId).transport.close();
     gate.resolve();
+    assert.equal((await fired.promise).data.route, "c");
+  });
+
+  test(`sdk ${sdk}: a message goes to the next route while a host takes its time with a session that its client ended`, async (t) => {
+    const [ended, told] = [deferred(), deferred()];
+    const ending = () => {
+      ended.resolve();
+      return told.promise;
+    };
+    const { client, gate, fired } = await running(t, sdk, { ending });
+    const deleted = client.delete();
+    await ended.promise;
+    // The SDK still takes what is sent.
+    gate.resolve();
+    assert.equal((await fired.promise).data.route, "c");
+    told.resolve();
+    assert.equal((await deleted).status, 200);
+  });
+
+  test(`sdk ${sdk}: a message that is on its way when a client ends its session goes to the next route`, async (t) => {
+    const [onItsWay, stored] = [deferred(), deferred()];
+    const watchStore = (store) => {
+      const storeEvent = store.storeEvent.bind(store);
+      store.storeEvent = async (streamId, message) => {
+        if (message.method === TRIGGERED) {
+          onItsWay.resolve();
+          await stored.promise;
+        }
+        return storeEvent(streamId, message);
+      };
+    };
+    const { client, gate, fired } = await running(t, sdk, { watchStore });
+    gate.resolve();
+    await onItsWay.promise;
+    assert.equal((await client.delete()).status, 200);
+    stored.resolve();
     assert.equal((await fired.promise).data.route, "c");
   });
 
