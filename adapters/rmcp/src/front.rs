@@ -28,9 +28,9 @@ pub(crate) struct Gone(pub(crate) CancellationToken);
 
 /// Stands before rmcp's `StreamableHttpService`, as a `tower` service of the same shape.
 ///
-/// rmcp reads a request into types that have no room for `params.notificationConfig`, and does not tell a tool of a session
-/// that its client is gone. Both are seen here. Without it a client has to put its config into `_meta`, and the trigger
-/// `io.tidings/disconnected` does not fire.
+/// rmcp reads a request into types that have no room for `params.notificationConfig`, and does not tell a tool that its client
+/// is gone. Both are seen here. Without it a client has to put its config into `_meta`, the trigger `io.tidings/disconnected`
+/// does not fire, and a request of 2026-07-28 whose client has left goes on.
 #[derive(Clone, Debug)]
 pub struct Front<S> {
     service: S,
@@ -90,8 +90,10 @@ where
                 parts.extensions.insert(Config(config));
             }
             parts.extensions.insert(Gone(gone.clone()));
+            // A server lets go of this future when the connection is lost before there is an answer.
+            let leaving = gone.drop_guard();
             let answer = service.call(Request::from_parts(parts, Full::new(body))).await?;
-            Ok(answer.map(|body| Watching { body, gone: Some(gone) }.boxed()))
+            Ok(answer.map(|body| Watching { body, gone: Some(leaving.disarm()) }.boxed()))
         })
     }
 }

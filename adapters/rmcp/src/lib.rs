@@ -24,6 +24,7 @@ mod task_methods;
 mod task_stream;
 mod tasks;
 mod watched;
+mod while_connected;
 mod wire;
 
 pub use adapter::Adapter;

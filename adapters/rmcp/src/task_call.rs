@@ -103,8 +103,7 @@ pub(crate) async fn task_call<H: ServerHandler>(
                 // Nothing lets this call outlive its request (2026-07-28: to leave is to cancel).
                 None => {
                     stop.cancel();
-                    let data = json!({"reason": Reason::Disconnected.as_str()});
-                    return Err(wire::error(rpc::INTERNAL_ERROR, "The tool call ended as cancelled", Some(data)));
+                    return Err(wire::disconnected());
                 }
             },
             () = until(over) => {

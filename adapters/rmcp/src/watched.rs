@@ -25,6 +25,7 @@ use crate::running::RunningCall;
 use crate::session_place::SessionPlaces;
 use crate::task_call::task_call;
 use crate::tasks::{TaskMode, Tasks, millis};
+use crate::while_connected::while_connected;
 use crate::{task_methods, task_stream, wire};
 
 /// A server's handler, whose tool calls are watched: what their clients asked to be told is told, whatever becomes of the
@@ -180,6 +181,14 @@ impl<H: ServerHandler> Watched<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         let running = RunningCall::plain(&context);
         context.extensions.insert(running);
+        while_connected(context, |context| self.timed(params, context)).await
+    }
+
+    async fn timed(
+        &self,
+        params: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
         let Some(most) = self.terms.timeout else { return self.handler.call_tool(params, context).await };
         let stop = context.ct.child_token();
         context.ct = stop.clone();
@@ -190,6 +199,30 @@ impl<H: ServerHandler> Watched<H> {
                 Err(wire::timed_out(millis(most)))
             }
         }
+    }
+
+    /// The requests that rmcp does not know.
+    async fn custom(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let params = request.params.as_ref();
+        match (request.method.as_str(), &self.tasks, &self.terms.streams) {
+            (sep2694::TASKS_STREAM, Some(tasks), Some(limits)) => {
+                if is_modern(&context) && !declares_tasks(&context) {
+                    return Err(wire::tasks_undeclared());
+                }
+                task_stream::check_header(params, &context)?;
+                let asker = self.asker(&context)?;
+                task_stream::serve(&self.terms, tasks, limits, &asker, params, &context).await?;
+            }
+            (CALLS_CANCEL, ..) if !self.terms.routes.is_empty() => {
+                task_methods::cancel_call(&self.terms, params, &self.asker(&context)?.name).await?;
+            }
+            _ => return self.handler.on_custom_request(request, context).await,
+        }
+        Ok(CustomResult::new(json!({})))
     }
 }
 
@@ -214,7 +247,7 @@ fn over_http(context: &RequestContext<RoleServer>) -> bool {
     context.extensions.get::<Parts>().is_some()
 }
 
-/// Hands a request on as it is.
+/// Hands on as it is what has no answer, and what has one at once.
 macro_rules! hand_on {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(fn $name(&self, $($argument: $type),*) -> impl Future<Output = $answer> + MaybeSendFuture + '_ {
@@ -223,13 +256,22 @@ macro_rules! hand_on {
     };
 }
 
+/// Hands a request on, and cancels it where its client has left and that is to cancel.
+macro_rules! hand_on_connected {
+    ($($name:ident($request:ty) -> $answer:ty;)*) => {
+        $(async fn $name(&self, request: $request, context: Context) -> $answer {
+            while_connected(context, |context| self.handler.$name(request, context)).await
+        })*
+    };
+}
+
 /// The same for what a client reads of which it may be told that it has changed: from then on it is told, so that no change
 /// falls between.
 macro_rules! hand_on_attended {
     ($($name:ident($request:ty) -> $answer:ty;)*) => {
-        $(fn $name(&self, request: $request, context: Context) -> impl Future<Output = $answer> + MaybeSendFuture + '_ {
+        $(async fn $name(&self, request: $request, context: Context) -> $answer {
             self.attend(&context);
-            self.handler.$name(request, context)
+            while_connected(context, |context| self.handler.$name(request, context)).await
         })*
     };
 }
@@ -241,16 +283,18 @@ type Answered<T> = Result<T, ErrorData>;
 impl<H: ServerHandler> ServerHandler for Watched<H> {
     hand_on! {
         ping(context: Context) -> Answered<()>;
-        complete(request: CompleteRequestParams, context: Context) -> Answered<CompleteResult>;
         set_level(request: SetLevelRequestParams, context: Context) -> Answered<()>;
-        get_prompt(request: GetPromptRequestParams, context: Context) -> Answered<GetPromptResponse>;
         on_progress(notification: ProgressNotificationParam, context: Noted) -> ();
         on_roots_list_changed(context: Noted) -> ();
         on_custom_notification(notification: CustomNotification, context: Noted) -> ();
-        list_skills(request: Option<PaginatedRequestParams>, context: Context) -> Answered<ListSkillsResult>;
-        get_skill(request: GetSkillRequestParams, context: Context) -> Answered<GetSkillResult>;
-        read_resource_directory(request: ReadResourceDirectoryRequestParams, context: Context)
-            -> Answered<ListResourcesResult>;
+    }
+
+    hand_on_connected! {
+        complete(CompleteRequestParams) -> Answered<CompleteResult>;
+        get_prompt(GetPromptRequestParams) -> Answered<GetPromptResponse>;
+        list_skills(Option<PaginatedRequestParams>) -> Answered<ListSkillsResult>;
+        get_skill(GetSkillRequestParams) -> Answered<GetSkillResult>;
+        read_resource_directory(ReadResourceDirectoryRequestParams) -> Answered<ListResourcesResult>;
     }
 
     hand_on_attended! {
@@ -293,11 +337,15 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Answered<()> {
-        if !self.terms.tells {
-            return self.handler.listen(context).await;
-        }
         let request = context.request_context();
         let gone = gone(request);
+        if !self.terms.tells {
+            let gone = gone.unwrap_or_default();
+            return tokio::select! {
+                ended = self.handler.listen(context) => ended,
+                () = gone.cancelled() => Ok(()),
+            };
+        }
         if gone.is_none() && over_http(request) && self.terms.recorded.load(Ordering::Relaxed) {
             tracing::error!("subscriptions/listen over HTTP needs tidings_rmcp::Front before rmcp's service");
             return Err(wire::cannot_listen());
@@ -340,22 +388,7 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
     }
 
     async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Answered<CustomResult> {
-        let params = request.params.as_ref();
-        match (request.method.as_str(), &self.tasks, &self.terms.streams) {
-            (sep2694::TASKS_STREAM, Some(tasks), Some(limits)) => {
-                if is_modern(&context) && !declares_tasks(&context) {
-                    return Err(wire::tasks_undeclared());
-                }
-                task_stream::check_header(params, &context)?;
-                let asker = self.asker(&context)?;
-                task_stream::serve(&self.terms, tasks, limits, &asker, params, &context).await?;
-            }
-            (CALLS_CANCEL, ..) if !self.terms.routes.is_empty() => {
-                task_methods::cancel_call(&self.terms, params, &self.asker(&context)?.name).await?;
-            }
-            _ => return self.handler.on_custom_request(request, context).await,
-        }
-        Ok(CustomResult::new(json!({})))
+        while_connected(context, |context| self.custom(request, context)).await
     }
 
     async fn on_cancelled(&self, notification: CancelledNotificationParam, context: Noted) {

@@ -5,7 +5,7 @@ use rmcp::model::{ErrorCode, JsonObject, TASKS_EXTENSION_ID};
 use serde_json::{Value, json};
 use tidings::Ended;
 use tidings::proto::config::Faults;
-use tidings::proto::trigger::Outcome;
+use tidings::proto::trigger::{Outcome, Reason};
 use tidings::proto::wire::rpc;
 
 /// An error of one of the codes that [`rpc`] names.
@@ -52,6 +52,12 @@ pub(crate) fn cannot_listen() -> ErrorData {
 pub(crate) fn timed_out(timeout_ms: u64) -> ErrorData {
     let data = json!({"reason": "timeout", "timeoutMs": timeout_ms});
     error(rpc::INTERNAL_ERROR, "The tool call timed out", Some(data))
+}
+
+/// Answered for a request that its client left, where nothing lets it go on: only a later resume can see it.
+pub(crate) fn disconnected() -> ErrorData {
+    let data = json!({"reason": Reason::Disconnected.as_str()});
+    error(rpc::INTERNAL_ERROR, "The request was cancelled: its connection was lost", Some(data))
 }
 
 /// Answered for a call that somebody else ended while its tool ran: its timer, its client, or another process.

@@ -47,6 +47,10 @@ pub struct Desk {
     pub gate: Arc<Semaphore>,
     /// How many tools were started.
     pub ran: Arc<AtomicUsize>,
+    /// A permit for each run of `wait` that has begun.
+    pub began: Arc<Semaphore>,
+    /// The same for each that was cancelled.
+    pub stopped: Arc<Semaphore>,
     /// What the server says it can do.
     pub says: ServerCapabilities,
 }
@@ -54,7 +58,8 @@ pub struct Desk {
 impl Default for Desk {
     fn default() -> Self {
         let says = ServerCapabilities::builder().enable_tools().build();
-        Self { gate: Arc::new(Semaphore::new(0)), ran: Arc::default(), says }
+        let none = || Arc::new(Semaphore::new(0));
+        Self { gate: none(), ran: Arc::default(), began: none(), stopped: none(), says }
     }
 }
 
@@ -105,6 +110,18 @@ impl ServerHandler for Desk {
                 }
                 self.pass().await;
                 text(format!("{steps} steps")).into()
+            }
+            // Until it is let pass, or cancelled.
+            "wait" => {
+                if arguments["progress"] == true {
+                    running.progress(1.0, None, None).await;
+                }
+                self.began.add_permits(1);
+                tokio::select! {
+                    () = context.ct.cancelled() => self.stopped.add_permits(1),
+                    () = self.pass() => {}
+                }
+                text("waited".to_owned()).into()
             }
             // What a tool can see of its request.
             "seen" => text(format!("{} {:?}", arguments, context.meta.0.0.keys().collect::<Vec<_>>())).into(),

@@ -71,6 +71,44 @@ async fn until_told(stand: &Stand) {
     timeout(HANG, told).await.expect("it is told");
 }
 
+/// rust-sdk#857: where leaving is cancelling (2026-07-28), a plain request ends with its connection, whether anything was sent of it
+/// or not, and a later resume is told so. In a session it goes on, with what there is to resume.
+#[tokio::test]
+async fn b35_a_plain_request_ends_with_its_connection_where_leaving_is_cancelling() {
+    let stand = Stand::start(Options::default(), |adapter| adapter);
+    let client = Client::modern(&stand.socket, json!({}));
+    let asking = tokio::spawn({
+        let client = client.clone();
+        async move { client.call(1, "wait", json!({}), None).await }
+    });
+    one(&stand.desk.began).await;
+    asking.abort();
+    one(&stand.desk.stopped).await;
+
+    let mut answer = client.call(2, "wait", json!({"progress": true}), None).await;
+    let progress = answer.next().await.expect("progress");
+    one(&stand.desk.began).await;
+    drop(answer);
+    one(&stand.desk.stopped).await;
+    let rest = client.get(progress.id.as_deref()).await.rest().await;
+    assert_eq!(rest.len(), 1, "{rest:#?}");
+    assert_eq!(rest[0].message["error"]["data"], json!({"reason": "disconnected"}));
+
+    let session = Client::legacy(&stand.socket).await;
+    let mut answer = session.call(3, "wait", json!({"progress": true}), None).await;
+    let progress = answer.next().await.expect("progress");
+    one(&stand.desk.began).await;
+    drop(answer);
+    stand.desk.gate.add_permits(1);
+    let rest = session.get(progress.id.as_deref()).await.rest().await;
+    assert_eq!(rest[0].message["result"]["content"][0]["text"], "waited");
+    assert_eq!(stand.desk.stopped.available_permits(), 0);
+}
+
+async fn one(permits: &tokio::sync::Semaphore) {
+    timeout(HANG, permits.acquire()).await.expect("it comes").expect("it is never closed").forget();
+}
+
 /// rust-sdk PR 957: a cancellation that comes with the end of its tool: at most one answer, one outcome, and the server goes on.
 #[tokio::test]
 async fn b52_a_cancel_that_meets_the_end_of_its_tool() {

@@ -62,14 +62,16 @@ async fn cut_anywhere_and_resumed_a_call_is_whole() {
     }
 }
 
-/// rmcp goes on with a request of 2026-07-28 whose connection is lost, where an event store keeps its stream.
+/// A call of 2026-07-28 that its routes let outlive its connection goes on, and so does its stream.
 #[tokio::test]
-async fn a_request_without_a_session_resumes_too() {
-    let stand = Stand::start(Options::default(), |adapter| adapter);
+async fn a_call_without_a_session_resumes_too() {
+    let stand = Stand::start(Options::default(), |adapter| adapter.routes(["callback"]).open(["seen"]));
     let client = Client::modern(&stand.socket, json!({}));
     assert_eq!(client.version, MODERN);
     stand.desk.gate.add_permits(2);
-    let mut answer = client.call(7, "steps", steps(), None).await;
+    let config = json!({"routes": [{"id": "r", "type": "callback", "endpoint": "seen", "triggers": ["completed"]}]});
+    let mut answer = client.call(7, "steps", steps(), Some(config)).await;
+    assert_eq!(answer.next().await.expect("its acknowledgement").method(), "notifications/config/acknowledged");
     let mut frames = vec![answer.next().await.expect("a step"), answer.next().await.expect("another")];
     drop(answer);
     stand.desk.open();
