@@ -378,6 +378,9 @@ typedef struct tidings_profile tidings_profile;
 // The progress of one request.
 typedef struct tidings_progress tidings_progress;
 
+// The process at the other end of this process's stdin.
+typedef struct tidings_stdio_peer tidings_stdio_peer;
+
 // A stream, by its key.
 typedef struct tidings_stream tidings_stream;
 
@@ -590,6 +593,8 @@ typedef struct {
   tidings_bytes body;
   // Attempts begun, this one included.
   uint32_t attempt;
+  // The signal to ring with, for a route of type `signal`; else `data` is NULL.
+  tidings_bytes signal;
 } tidings_host_delivery_facts;
 
 // Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
@@ -1334,6 +1339,24 @@ tidings_result tidings_log_passes(int32_t per_request,
                                   const char *level,
                                   size_t level_len,
                                   int32_t *passes);
+
+// The process at the other end of stdin, for routes of type `signal`: the parent where stdin is a pipe, the connected one where it
+// is a socket. Linux only. It is pinned by a pidfd: a process that takes the number of one that died never gets its signal.
+// `TIDINGS_UNSUPPORTED` where there is none, and the message says why: stdin is neither, the peer is another user's or gone, or
+// this process is root's and `as_root` is 0. Free it with `tidings_stdio_peer_free`.
+tidings_result tidings_stdio_peer_new(int32_t as_root,
+                                      tidings_stdio_peer **peer);
+
+// Sends it a signal by its name: `SIGUSR1`, `SIGUSR2` or `SIGRTMIN+n` with n from 0 to 15. It carries nothing, and two of them may
+// arrive as one. Sets 0; or one of `TIDINGS_REFUSE_…`, for `tidings_host_delivery_refuse`, where nothing was sent: a peer that neither
+// handles, blocks nor ignores the signal would be ended by it, and is not ready.
+tidings_result tidings_stdio_peer_ring(const tidings_stdio_peer *peer,
+                                       const char *signal,
+                                       size_t signal_len,
+                                       int32_t *refusal);
+
+// Frees a peer, which goes on. NULL is fine.
+tidings_result tidings_stdio_peer_free(tidings_stdio_peer *peer);
 
 // Appends `count` events of one type, numbered inside the commit, after which it is done: all of them or none. The answer
 // is a number, the first event's. `key`, unless it is NULL, is a text under which this is appended once: whoever appends

@@ -108,6 +108,8 @@ type HostDelivery struct {
 	Body []byte
 	// Attempt counts those begun, this one included.
 	Attempt int
+	// Signal is what to ring with, for a route of type `signal`: [StdioPeer.Ring]; else "".
+	Signal string
 }
 
 func newHostDelivery(handle *C.tidings_host_delivery) (*HostDelivery, error) {
@@ -123,7 +125,7 @@ func newHostDelivery(handle *C.tidings_host_delivery) (*HostDelivery, error) {
 	found.ID, found.EventID, found.CallID = view(facts.id), view(facts.event_id), view(facts.call_id)
 	found.Principal, found.Trigger = view(facts.principal), view(facts.trigger)
 	found.Route, found.RouteType, found.Endpoint = view(facts.route), view(facts.route_type), view(facts.endpoint)
-	found.Body, found.Attempt = []byte(view(facts.body)), int(facts.attempt)
+	found.Body, found.Attempt, found.Signal = []byte(view(facts.body)), int(facts.attempt), view(facts.signal)
 	return found, nil
 }
 

@@ -12,6 +12,7 @@ import ctypes
 import mmap
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -109,6 +110,9 @@ def main() -> None:
         after_in_parent=lib.tidings_after_fork_in_parent,
         after_in_child=lib.tidings_after_fork_in_child,
     )
+    # Somebody is at the other end of stdin: this process.
+    _ours, theirs = socket.socketpair()
+    os.dup2(theirs.fileno(), 0)
     hammer = ctypes.CDLL(hammer_path)
     hammer.hammer_told.restype = ctypes.c_long
     called = {f"tidings_{name}": ctypes.cast(hammer[f"hammer_{name}"], ctypes.c_void_p) for name in CALLED}

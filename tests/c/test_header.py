@@ -34,7 +34,7 @@ LAYOUTS = {
     "tidings_notice": (48, {"peer": 0, "listener": 8, "method": 16, "params": 32}),
     "tidings_failed_peer": (16, {"peer": 0, "outbox": 8}),
     "tidings_host_delivery_facts": (
-        152,
+        168,
         {
             "id": 0,
             "event_id": 16,
@@ -46,6 +46,7 @@ LAYOUTS = {
             "endpoint": 112,
             "body": 128,
             "attempt": 144,
+            "signal": 152,
         },
     ),
     "tidings_task_facts": (64, {"status": 0, "json": 16, "scope": 32, "name": 48}),

@@ -18,6 +18,7 @@ use crate::outlet::{HANDED, OUTLETS};
 use crate::peer::{LISTENERS, PEERS};
 use crate::port::PORTS;
 use crate::progress::PROGRESSES;
+use crate::stdio_peer::STDIO_PEERS;
 use crate::stream::{STREAMS, TAILS, WRITERS};
 use crate::task::TASKS;
 use crate::text::TEXTS;
@@ -61,6 +62,7 @@ macro_rules! every {
             PROGRESSES.$method(),
             KEYS.$method(),
             LOGGERS.$method(),
+            STDIO_PEERS.$method(),
         ]
     };
 }

@@ -33,8 +33,8 @@ layout!(tidings_delivery, 136, id: 0, event_id: 16, call_id: 32, principal: 48, 
 layout!(tidings_fanout, 24, told: 0, skipped: 8, failed: 16);
 layout!(tidings_notice, 48, peer: 0, listener: 8, method: 16, params: 32);
 layout!(tidings_failed_peer, 16, peer: 0, outbox: 8);
-layout!(tidings_host_delivery_facts, 152, id: 0, event_id: 16, call_id: 32, principal: 48, trigger: 64, route: 80,
-    route_type: 96, endpoint: 112, body: 128, attempt: 144);
+layout!(tidings_host_delivery_facts, 168, id: 0, event_id: 16, call_id: 32, principal: 48, trigger: 64, route: 80,
+    route_type: 96, endpoint: 112, body: 128, attempt: 144, signal: 152);
 layout!(tidings_task_facts, 64, status: 0, json: 16, scope: 32, name: 48);
 layout!(tidings_endpoint, 120, key: 0, principal: 16, host: 32, state: 48, proof: 64, disabled: 80, last_error: 96,
     failures: 112, tripped: 116);

@@ -29,6 +29,7 @@ pub mod peer;
 pub mod port;
 pub mod process;
 pub mod progress;
+pub mod stdio_peer;
 pub mod stream;
 pub mod task;
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub struct tidings_host_delivery_facts {
     pub body: tidings_bytes,
     /// Attempts begun, this one included.
     pub attempt: u32,
+    /// The signal to ring with, for a route of type `signal`; else `data` is NULL.
+    pub signal: tidings_bytes,
 }
 
 /// It may go better another time: the delivery is tried again.
@@ -214,6 +216,7 @@ pub unsafe extern "C" fn tidings_host_delivery_get(
             endpoint: tidings_bytes::of_optional(found.endpoint.as_deref()),
             body: tidings_bytes::of(&found.body),
             attempt: found.attempt,
+            signal: tidings_bytes::of_optional(found.signal.as_deref()),
         };
         // SAFETY: the header's conventions.
         unsafe { write_sized("facts", facts, size, value) }

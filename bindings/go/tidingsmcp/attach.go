@@ -28,7 +28,7 @@ func Attach(server *mcp.Server, hub *tidings.Hub, options Options) error {
 	if err != nil {
 		return err
 	}
-	attached := &attachment{hub: hub, options: options, shared: sharedOf(hub)}
+	attached := &attachment{hub: hub, options: options, shared: sharedOf(hub), doorbell: options.doorbell()}
 	if len(options.Routes) > 0 {
 		if err := serveCustom(server, cancelMethod, attached.cancelCall); err != nil {
 			return err
@@ -49,6 +49,8 @@ type attachment struct {
 	hub     *tidings.Hub
 	options Options
 	shared  *shared
+	// doorbell is the process at the other end of stdin; nil where it cannot be rung.
+	doorbell func() *tidings.StdioPeer
 	// links are the sessions that outlive a request, by *mcp.ServerSession.
 	links sync.Map
 }

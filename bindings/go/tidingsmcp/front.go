@@ -37,6 +37,8 @@ func Handler(next http.Handler, store *EventStore) http.Handler {
 type front struct {
 	// out is the response of an HTTP request; nil for other transports.
 	out *frameWriter
+	// stdin: the client is at the other end of this process's.
+	stdin bool
 	// gone is closed when the client of an HTTP request has left before it had its answer.
 	gone chan struct{}
 	// store is what Handler was given.

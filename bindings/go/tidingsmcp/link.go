@@ -18,6 +18,8 @@ type link struct {
 	*attachment
 	session *mcp.ServerSession
 	front   *front
+	// doorbell is nil where the session's client is not at the other end of stdin, or cannot be rung.
+	doorbell *tidings.StdioPeer
 
 	mu   sync.Mutex
 	over bool
@@ -28,11 +30,14 @@ type link struct {
 	principal string
 	open      bool
 	uris      map[string]bool
-	// outlet takes deliveries for the session, under a name that is random and never on the wire: a client reaches its own session by
+	// outlets take deliveries for the session, under a name that is random and never on the wire: a client reaches its own session by
 	// naming none.
-	outlet *tidings.Outlet
-	name   string
+	outlets []*tidings.Outlet
+	name    string
 }
+
+// rings tells whether the session's client can be rung.
+func (l *link) rings() bool { return l != nil && l.doorbell != nil }
 
 func (a *attachment) linkOf(session *mcp.ServerSession) *link {
 	found, _ := a.links.Load(session)
@@ -49,7 +54,14 @@ func (a *attachment) linkFor(session *mcp.ServerSession, through *front, modern 
 	if through.overHTTP() && (modern || session.ID() == "" || through.store == nil || !through.store.lives(session.ID())) {
 		return nil
 	}
-	found, known := a.links.LoadOrStore(session, &link{attachment: a, session: session, front: &front{}, uris: map[string]bool{}})
+	if known := a.linkOf(session); known != nil {
+		return known
+	}
+	fresh := &link{attachment: a, session: session, front: &front{}, uris: map[string]bool{}}
+	if through.stdin {
+		fresh.doorbell = a.doorbell()
+	}
+	found, known := a.links.LoadOrStore(session, fresh)
 	made := found.(*link)
 	if !known {
 		go func() {
@@ -164,24 +176,45 @@ func (l *link) place() string {
 	if err != nil {
 		return ""
 	}
-	l.outlet, l.name = outlet, name
-	go l.deliver(outlet)
+	l.outlets, l.name = append(l.outlets, outlet), name
+	go deliver(outlet, l.tell)
+	if l.rings() {
+		if outlet, err = l.hub.Outlet(tidings.Offer{RouteType: signalRoute, Peer: name}); err == nil {
+			l.outlets = append(l.outlets, outlet)
+			go deliver(outlet, l.ring)
+		}
+	}
 	return name
 }
 
-func (l *link) deliver(outlet *tidings.Outlet) {
+// deliver takes deliveries and hands each on: 0, or why it could not be. Whether it came too late shows in the store.
+func deliver(outlet *tidings.Outlet, hand func(*tidings.HostDelivery) tidings.Refusal) {
 	for {
 		delivery, err := outlet.Next(context.Background())
 		if err != nil {
 			return // the session, or the hub, is over
 		}
-		// Whether it came too late shows in the store.
-		if l.front.notify(context.Background(), l.session, triggeredMethod, delivery.Body) == nil {
+		if refusal := hand(delivery); refusal == 0 {
 			_, _ = delivery.Confirm()
 		} else {
-			_, _ = delivery.Refuse(l.refusal())
+			_, _ = delivery.Refuse(refusal)
 		}
 	}
+}
+
+func (l *link) tell(delivery *tidings.HostDelivery) tidings.Refusal {
+	if l.front.notify(context.Background(), l.session, triggeredMethod, delivery.Body) == nil {
+		return 0
+	}
+	return l.refusal()
+}
+
+func (l *link) ring(delivery *tidings.HostDelivery) tidings.Refusal {
+	refusal, err := l.doorbell.Ring(delivery.Signal)
+	if err != nil {
+		return tidings.RefuseUnwanted // no such signal: the library lets none in
+	}
+	return refusal
 }
 
 func (l *link) refusal() tidings.Refusal {
@@ -203,7 +236,7 @@ func (l *link) leave() {
 		l.seat.leave()
 		l.seat, l.listener = nil, nil
 	}
-	if l.outlet != nil {
-		_ = l.outlet.Close()
+	for _, outlet := range l.outlets {
+		_ = outlet.Close()
 	}
 }

@@ -15,14 +15,18 @@ const (
 	webhookRoute  = "webhook"
 	messageRoute  = "message"
 	callbackRoute = "callback"
+	signalRoute   = "signal"
 )
 
 // Options of [Attach]. With the zero value configs are left alone and calls are no tasks: sessions are told what is published, and
 // nothing else.
 type Options struct {
 	// Routes are the route types that clients may use: `webhook`; `message`, a notification into the calling session; `callback`, to an
-	// [tidings.Outlet] that this program offers by name.
+	// [tidings.Outlet] that this program offers by name; `signal`, which rings the process at the other end of stdin, on Linux over an
+	// [mcp.StdioTransport]. What a session cannot have is not in its capabilities.
 	Routes []string
+	// SignalAsRoot lets a process of root's ring its client's; without it routes of type `signal` are not offered there.
+	SignalAsRoot bool
 	// Open are the names that routes of type `callback` and `message` may have.
 	Open []string
 	// DefaultRoutes are the server's own, by tool, each the JSON text of a list of routes as in a config; under "" those of all other
@@ -61,14 +65,14 @@ func (o Options) whole(hub *tidings.Hub) (Options, error) {
 		o.Tasks = &tasks
 	}
 	for _, kind := range o.Routes {
-		if kind == "" || kind == "signal" {
-			return o, fmt.Errorf("tidingsmcp: Options.Routes: %q is no type that is offered here", kind)
+		if kind == "" {
+			return o, errors.New("tidingsmcp: Options.Routes: a type of routes has a name")
 		}
 	}
 	for tool, routes := range o.DefaultRoutes {
 		config := ownConfig(routes)
 		_, err := hub.CheckConfig(tidings.CallRequest{
-			Config: config, RouteTypes: append(slices.Clone(o.Routes), webhookRoute, messageRoute, callbackRoute), Open: namesIn(config), Peer: "any",
+			Config: config, RouteTypes: append(slices.Clone(o.Routes), webhookRoute, messageRoute, callbackRoute, signalRoute), Open: namesIn(config), Peer: "any",
 		})
 		var refused *tidings.ConfigError
 		if errors.As(err, &refused) {

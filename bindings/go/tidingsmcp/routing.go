@@ -19,6 +19,10 @@ func (a *attachment) routeTypes(link *link) []string {
 			if !byName {
 				continue
 			}
+		case signalRoute:
+			if !link.rings() {
+				continue
+			}
 		}
 		types = append(types, kind)
 	}
@@ -37,7 +41,7 @@ func (a *attachment) ownRoutes(tool string, link *link) []byte {
 	}
 	list = slices.DeleteFunc(list, func(text json.RawMessage) bool {
 		route := routeIn(text)
-		return route.Type == messageRoute && route.Endpoint == nil && link == nil
+		return route.Type == messageRoute && route.Endpoint == nil && link == nil || route.Type == signalRoute && !link.rings()
 	})
 	if len(list) == 0 {
 		return nil
@@ -93,5 +97,7 @@ func namesIn(config []byte) (names []string) {
 
 // toSession tells whether a config has routes that lead into the calling session.
 func toSession(config []byte) bool {
-	return slices.ContainsFunc(routesIn(config), func(route route) bool { return route.Type == messageRoute && route.Endpoint == nil })
+	return slices.ContainsFunc(routesIn(config), func(route route) bool {
+		return route.Type == signalRoute || route.Type == messageRoute && route.Endpoint == nil
+	})
 }

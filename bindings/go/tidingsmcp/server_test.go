@@ -155,12 +155,14 @@ type process struct {
 const processVariable = "TIDINGS_TEST_SERVER"
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(processVariable); url != "" {
-		if err := runProcess(url); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for variable, run := range map[string]func(string) error{processVariable: runProcess, stdioVariable: runStdio} {
+		if given := os.Getenv(variable); given != "" {
+			if err := run(given); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(m.Run())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,7 +21,20 @@ func (w wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fronted{Connection: connection, token: newFront(&front{})}, nil
+	return &fronted{Connection: connection, token: newFront(&front{stdin: readsStdin(w.Transport)})}, nil
+}
+
+// readsStdin tells whether a transport's client is at the other end of this process's stdin.
+func readsStdin(transport mcp.Transport) bool {
+	switch known := transport.(type) {
+	case *mcp.StdioTransport:
+		return true
+	case *mcp.IOTransport:
+		return known.Reader == os.Stdin
+	case *mcp.LoggingTransport:
+		return readsStdin(known.Transport)
+	}
+	return false
 }
 
 type fronted struct {
