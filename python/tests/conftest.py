@@ -25,7 +25,7 @@ def hub(url: str) -> Iterator[tidings.Hub]:
     """A hub on a file of its own, that may post to this machine."""
     hub = tidings.Hub(url, allow_networks=["127.0.0.0/8"], allow_http=True)
     yield hub
-    assert hub.run(hub.close(10.0))
+    assert hub.run(hub.close(60.0))
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ class Stdio:
 
     def close(self) -> None:
         self._out.close()
-        self._running.result(20)
+        self._running.result(WAIT)
         self._in.close()
 
 

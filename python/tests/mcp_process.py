@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mcp_wire import WAIT
+
 HERE = Path(__file__).resolve()
 
 
@@ -58,7 +60,7 @@ class Process:
             if pipe is not None and not pipe.closed:
                 pipe.close()
         try:
-            self._process.wait(20)
+            self._process.wait(WAIT)
         finally:
             self._process.kill()
 
@@ -84,8 +86,6 @@ def main() -> None:
         allow_networks=["127.0.0.0/8"],
         allow_http=True,
         allow_ports=[int(port)],
-        # A test that waits for the heartbeat of a dead process does not want to wait long.
-        worker_lease=3.0,
     )
     stage = Stage()
     server = server_of(kind, stage)

@@ -87,7 +87,7 @@ class Receiver:
 
     def next(self) -> Post:
         """The next request; fails when none comes."""
-        return self.posts.get(timeout=30)
+        return self.posts.get(timeout=60)
 
     def close(self) -> None:
         self._server.shutdown()

@@ -23,6 +23,7 @@ WAIT = 60.0
 @pytest.fixture
 def unraisable() -> Iterator[list[object]]:
     """What Python could not raise; must stay empty."""
+    gc.collect()  # what earlier tests left is theirs
     seen: list[object] = []
     before = sys.unraisablehook
     sys.unraisablehook = seen.append

@@ -51,13 +51,13 @@ async def test_an_endpoint_is_seen_disabled_and_enabled(hub: tidings.Hub, receiv
 
 async def test_a_pause_holds_deliveries_back(hub: tidings.Hub, receiver: Receiver) -> None:
     hub.pause()
-    assert await hub.drain(5.0)
+    assert await hub.drain(60.0)
     call = await fire(hub, receiver, TRACE)
     assert [delivery.state for delivery in hub.deliveries(call.id)] == ["pending"]
     hub.unpause()
     await delivered(hub, call)
     assert receiver.next().headers["traceparent"] == TRACE
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while hub.stats().delivered == 0:  # noqa: ASYNC110 - a counter tells nobody
             await anyio.sleep(0.01)
     assert 'tidings_deliveries_total{state="delivered"} 1' in hub.prometheus().splitlines()

@@ -80,7 +80,7 @@ async def test_a_webhook_goes_through_the_proxy(
     assert proxy.heads == [
         f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nProxy-Authorization: Basic dXNlcjpvcGVuIHNlc2FtZQ==\r\n\r\n"
     ]
-    assert await hub.close(10)
+    assert await hub.close(60)
 
 
 @pytest.mark.parametrize("proxy", ["", "proxy:3128", "https://proxy:3128", "http://hunter2:x@proxy:1/path"])

@@ -143,18 +143,18 @@ async def test_a_handler_that_takes_too_long_is_cancelled(hub: tidings.Hub) -> N
                 await anyio.sleep_forever()
             finally:
                 ended.append("cancelled")
-        ended.append("done")
+            ended.append("went on")
 
-    hub.register_callback("audit", audit, timeout=0.05)
+    hub.register_callback("audit", audit, timeout=0.5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hub.serve_routes)
         await anyio.wait_all_tasks_blocked()
         call = await fire(hub, host_route("callback", "audit"))
-        with anyio.fail_after(60):
-            while not hub.deliveries(call.id, "retrying"):  # noqa: ASYNC110 - a delivery tells nobody
-                await anyio.sleep(0.01)
+        # The next attempt may come at once, and on a busy machine may itself be too late: what is waited for is the end.
+        [delivery] = await settled(hub, "delivered")
         tasks.cancel_scope.cancel()
-    assert hub.deliveries(call.id)[0].last_error in ("timeout", "handler_failed")
+    assert delivery.call_id == call.id
+    assert hub.attempts(delivery.id)[0] in ("timeout", "handler_failed")
     assert ended == ["cancelled"]
 
 
@@ -211,7 +211,7 @@ def test_without_an_event_loop(hub: tidings.Hub) -> None:
     while hub.deliveries(state="pending") or hub.deliveries(state="leased"):
         pass
     assert sorted(got) == sorted(types)
-    assert hub.run(hub.close(10.0))
+    assert hub.run(hub.close(60.0))
     server.join(60)
     assert not server.is_alive()
 

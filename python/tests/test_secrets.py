@@ -108,7 +108,7 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
         while not any(one.last_error == "proxy_error" for one in behind.deliveries(proxied.id)):  # noqa: ASYNC110
             await anyio.sleep(0.01)
     shown += [behind, *behind.deliveries(proxied.id)]
-    assert await behind.close(10)
+    assert await behind.close(60)
 
     # Something to log: a call that nobody ends.
     await hub.begin_call(config=json.dumps(config), principal="p", request_id=2, tool="t")
@@ -139,7 +139,7 @@ async def test_nothing_shows_a_secret(tmp_path: Path, receiver: Receiver, caplog
         assert_clean(f"repr of {type(thing).__name__}", repr(thing))
     assert_files_clean(tmp_path)
     assert (tmp_path / "tidings.db-wal").exists(), "with the log beside the database, as long as the hub is open"
-    assert await hub.close(10)
+    assert await hub.close(60)
     assert_files_clean(tmp_path)
     assert caplog.records, "there was something to log"
     for record in caplog.records:

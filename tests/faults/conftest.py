@@ -20,18 +20,29 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def receiver() -> Iterator[Receiver]:
-    """One for all servers."""
+def shared_receiver() -> Iterator[Receiver]:
+    """That of the server that is shared."""
     made = Receiver(SECRET)
     yield made
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
+    """Where this test's server sends: nothing that another test's server sends late comes here."""
+    if "victim" in request.fixturenames:
+        yield request.getfixturevalue("shared_receiver")
+        return
+    made = Receiver(SECRET)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def make_victim(
     shim: Path, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Victim]]:
-    """Makes servers; each is started by its test, and stopped at the end."""
+    """Makes servers; each is started by its test, and stopped with it."""
     made: list[Victim] = []
 
     def make(**options: Any) -> Victim:
@@ -46,15 +57,22 @@ def make_victim(
 
 
 @pytest.fixture(scope="session")
-def shared_victim(make_victim: Callable[..., Victim]) -> Victim:
+def shared_victim(shim: Path, shared_receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     """One server for the tests that leave it as good as new."""
-    return make_victim().start()
+    victim = Victim(tmp_path_factory.mktemp("victim"), shim, shared_receiver.port).start()
+    yield victim
+    victim.faults.end()
+    victim.stop()
 
 
 @pytest.fixture
-def victim(shared_victim: Victim) -> Iterator[Victim]:
-    """That server, with a well disk and a new stage."""
+def victim(shared_victim: Victim, shared_receiver: Receiver) -> Iterator[Victim]:
+    """That server, with a well disk, a new stage, and nothing of earlier tests on its way."""
     shared_victim.ask("reset")
+    shared_victim.settle()
+    while not shared_receiver.deliveries.empty():
+        shared_receiver.deliveries.get()
+    shared_receiver.unverified.clear()
     shared_victim.mark()
     yield shared_victim
     shared_victim.faults.end()

@@ -66,17 +66,19 @@ class Faults:
     def _get(self, name: str) -> int:
         return self._fields[_FIELDS.index(name)]
 
+    # The kinds are said last: until then none is meant, and from then on what befalls them is known.
+
     def fail(self, error: int, kinds: int = ALL) -> None:
         """From now on operations of these kinds fail."""
-        self._set(kinds=kinds, error=error)
+        self._set(error=error, kinds=kinds)
 
     def slow(self, milliseconds: int, kinds: int = WRITE | SYNC) -> None:
-        """From now on each takes that much longer."""
-        self._set(kinds=kinds, delay=milliseconds)
+        """From now on each takes that much longer, and one that is held up comes back."""
+        self._set(delay=milliseconds, kinds=kinds, hold=0)
 
     def hold(self, kinds: int = WRITE | SYNC) -> None:
         """From now on none comes back."""
-        self._set(kinds=kinds, hold=1)
+        self._set(hold=1, kinds=kinds)
 
     def skew(self, seconds: int) -> None:
         """From now on the time of day is so much off."""
@@ -224,6 +226,14 @@ class Victim:
         """One of what the server counts."""
         counted: int = self.ask("counts")[name]
         return counted
+
+    def settle(self) -> None:
+        """Waits until nothing that earlier calls left is on its way: no delivery, and nothing to the disk."""
+        until(
+            lambda: all(state not in ("pending", "leased", "retrying") for _, state, _ in self.ask("deliveries")),
+            "the end of every delivery",
+        )
+        self.ask("flush")
 
     # -- the log
 

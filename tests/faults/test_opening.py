@@ -31,8 +31,9 @@ def test_a_server_without_a_store_serves(error: int, make_victim: Callable[..., 
     assert len(lines) == 1, lines
     assert lines[0].startswith("ERROR tidings."), lines
 
-    victim.faults.end()
+    # Marked first: the store may be opened as soon as it can be, before anybody asks for it.
     victim.mark()
+    victim.faults.end()
 
     def resumable() -> bool:
         return bool(client.call("steps", {"count": 1}, id="again", progress=True).rest()[0].id)

@@ -13,7 +13,7 @@ from mcp_wire import LEGACY, Client, Receiver
 def test_an_acknowledgement_outlives_failed_syncs_a_kill_and_a_loss_of_power(
     make_victim: Callable[..., Victim], receiver: Receiver
 ) -> None:
-    victim = make_victim(worker_lease=1.0).start()
+    victim = make_victim().start()
     client = Client(victim.port, LEGACY)
     config = receiver.config("completed", "failed")
 
@@ -54,7 +54,7 @@ def test_an_acknowledgement_outlives_failed_syncs_a_kill_and_a_loss_of_power(
 def test_a_config_that_was_refused_for_a_failed_sync_does_not_come_back(
     make_victim: Callable[..., Victim], receiver: Receiver
 ) -> None:
-    victim = make_victim(worker_lease=1.0).start()
+    victim = make_victim().start()
     client = Client(victim.port, LEGACY)
     config = receiver.config("completed", "failed", "cancelled")
     victim.faults.fail(errno.EIO, SYNC)

@@ -14,8 +14,8 @@ STEPS = 40
 
 def test_a_tool_does_not_wait_for_a_slow_disk(victim: Victim) -> None:
     client = Client(victim.port, LEGACY)
-    victim.faults.slow(50)
     before = victim.faults.written
+    victim.faults.slow(500)
     answer = client.call("steps", {"count": STEPS}, progress=True)
     primed = answer.priming()
     events = answer.rest()
@@ -33,7 +33,7 @@ def test_a_call_ends_while_the_disk_does_not_answer(victim: Victim) -> None:
     # Something has to be written first, or nothing is held up.
     assert client.call("steps", id=0).messages()[-1]["result"]["content"][0]["text"] == "done"
     until(lambda: victim.faults.waiting, "a write that is held up")
-    # Counted now, for a group of before may still have got through while the disk was told to hold.
+    # Counted now, for the session's own group may still have got through while the disk was told to hold.
     stored = victim.count("events")
     answer = client.call("steps", {"count": STEPS}, id=1, progress=True)
     primed = answer.priming()
@@ -88,6 +88,7 @@ def test_a_config_is_refused_when_the_disk_does_not_answer(
     assert refused.messages()[-1]["error"]["data"] == {"reason": "unavailable", "retryable": True}
     assert victim.count("tools") == 0
     victim.faults.end()
+    victim.ask("patient")
     accepted = client.call("steps", id=2, notificationConfig=receiver.config("completed", "failed")).messages()[-1]
     delivered = receiver.next()["data"]["callId"]
     assert delivered == accepted["result"]["_meta"]["io.tidings/acknowledged"]["callId"]
@@ -97,10 +98,12 @@ def test_a_config_is_refused_when_the_disk_does_not_answer(
 def test_a_server_that_stops_leaves_nothing_behind_on_a_slow_disk(make_victim: Callable[..., Victim]) -> None:
     victim = make_victim().start()
     client = Client(victim.port, LEGACY)
-    victim.faults.slow(10)
+    victim.faults.hold()
     answer = client.call("steps", {"count": STEPS}, progress=True)
     primed = answer.priming()
     events = answer.rest()
+    # All of it is left to be written, by a server that takes two seconds for that and no more.
+    victim.faults.slow(5)
     victim.stop()
     assert primed.id is not None
 

@@ -44,9 +44,10 @@ def main(spec: dict[str, Any]) -> None:
         allow_ports=[spec["receiver_port"]],
         **spec["hub"],
     )
+    usual = {}
     for name, value in spec["patience"].items():
         module, _, constant = name.rpartition(".")
-        assert hasattr(sys.modules[module], constant), name
+        usual[module, constant] = getattr(sys.modules[module], constant)
         setattr(sys.modules[module], constant, value)
     stage = Stage()
     server = high_level_server(stage)
@@ -65,6 +66,12 @@ def main(spec: dict[str, Any]) -> None:
         stage.reset()
         return JSONResponse(None)
 
+    async def patient(request: Request) -> JSONResponse:
+        """As patient as ever, from now on."""
+        for (module, constant), value in usual.items():
+            setattr(sys.modules[module], constant, value)
+        return JSONResponse(None)
+
     async def flush(request: Request) -> JSONResponse:
         await hub.flush()
         return JSONResponse(None)
@@ -78,7 +85,7 @@ def main(spec: dict[str, Any]) -> None:
     def deliveries(request: Request) -> JSONResponse:
         return JSONResponse([[found.call_id, found.state, found.attempts] for found in hub.deliveries()])
 
-    for endpoint in (reached, release, reset, flush, counts, deliveries):
+    for endpoint in (reached, release, reset, patient, flush, counts, deliveries):
         app.router.routes.append(Route(f"/stage/{endpoint.__name__}", endpoint))
 
     config = uvicorn.Config(

@@ -18,7 +18,7 @@ from mcp.server.runner import serve_one
 from mcp.shared.transport_context import TransportContext
 from mcp_stage import Stage
 from mcp_stage_v2 import low_level_server
-from mcp_wire import LEGACY, MODERN, Receiver
+from mcp_wire import LEGACY, MODERN, WAIT, Receiver
 from tidings import Hub
 
 EVERY = ("completed", "failed", "timeout", "cancelled")
@@ -88,7 +88,7 @@ def test_standard_input_and_output(era: str, tmp_path: Path, receiver: Receiver)
         assert event["data"]["outcome"]["result"] == answer["result"]
     finally:
         server.stdin.close()
-        server.wait(20)
+        server.wait(WAIT)
         server.stdout.close()
     assert server.returncode == 0
 

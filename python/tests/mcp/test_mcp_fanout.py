@@ -48,6 +48,7 @@ def test_one_publish_reaches_all_kinds_of_clients_once(
     deaf.answer._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
     dead = Client(served.port, LEGACY)
     dead.get().cut()
+    until(lambda: total(hub) == 8)
     gone = listen(Client(served.port, MODERN), {"toolsListChanged": True}, 1)
     gone.answer.cut()
     until(lambda: total(hub) == 8)

@@ -200,7 +200,9 @@ def test_it_follows_live_and_keeps_the_connection_alive(hub: Hub, front: Callabl
     answer = asking(front(keep_alive=0.05).port, "s").get(begin)
     lines = answer.lines()
     assert [next(lines) for _ in range(4)] == [":", "", "retry: 1000", ""]
-    assert next(lines).startswith("id: ")
+    while (line := next(lines)) in ("", ":"):
+        pass  # where the store takes longer than that to read the event
+    assert line.startswith("id: ")
     assert [next(lines) for _ in range(2)][1].startswith("data: ")
     # Silence, but for comments; they carry no id, no data and no event.
     assert [next(lines) for _ in range(5)] == ["", ":", "", ":", ""]

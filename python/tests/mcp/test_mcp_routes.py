@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tidings.mcp
 from mcp_stage import ERAS, SDK, Stage, guarded_server, high_level_server
-from mcp_wire import LEGACY, MODERN, Client, Receiver, Served
+from mcp_wire import LEGACY, MODERN, WAIT, Client, Receiver, Served
 from tidings import HostDelivery, Hub
 from tidings.mcp import Allow, Deny, PolicyRequest, Rewrite
 
@@ -42,7 +42,7 @@ class Handler:
         self._came.release()
 
     def next(self) -> HostDelivery:
-        assert self._came.acquire(timeout=20), "nothing came"
+        assert self._came.acquire(timeout=WAIT), "nothing came"
         return self.got[-1]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from mcp_stage import SDK
+from mcp_wire import WAIT
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="pidfds are Linux's"),
@@ -78,7 +79,7 @@ class Stdio:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-        self._process.wait(20)
+        self._process.wait(WAIT)
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_b28_the_peer_is_rung_with_the_signal_it_named_and_survives_the_others(s
         answer = stdio.call({"type": "signal", "signal": "SIGRTMIN+3"})
         assert answer["result"]["_meta"]["io.tidings/acknowledged"]["acceptedRoutes"] == ["0"]
         # A signal's handler runs in the main thread, which therefore has to come by now and then.
-        for _ in range(2_000):
+        for _ in range(6_000):
             if rung.acquire(timeout=0.01):
                 break
         else:
@@ -147,6 +148,6 @@ def test_a_process_that_died_gets_nothing_and_nobody_gets_it_instead(tmp_path: P
     assert bell.ring("SIGUSR1") is Refused.NOT_READY
     assert child.poll() is None
     assert bell.ring("SIGUSR2") is True
-    assert child.wait(20) == 7
+    assert child.wait(WAIT) == 7
     assert bell.ring("SIGUSR2") is Refused.UNREACHABLE
     child.stdout.close()

@@ -20,6 +20,8 @@ from tidings import Hub
 from tidings.mcp import Tasks, _compat
 
 AT_ONCE = Tasks(inline=0.05)
+QUICK = Tasks(inline=60.0)
+"""For calls that are over soon, which on a busy machine may be later than the two seconds of "auto"."""
 ALWAYS = Tasks(tools=dict.fromkeys(("work", "progress", "stubborn", "broken", "refused", "ask"), "always"))
 
 
@@ -74,7 +76,7 @@ def test_a_long_call_becomes_a_task(play: Play, attached: Callable[..., TaskClie
 
 
 def test_a_short_call_is_answered_as_ever(attached: Callable[..., TaskClient], hub: Hub) -> None:
-    client = attached("auto")
+    client = attached(QUICK)
     result = client.one("tools/call", {"name": "quick", "arguments": {}})["result"]
     assert (result["resultType"], text_of(result)) == ("complete", "at once")
     assert hub.stats().events == 0, "it cost the store nothing"
@@ -229,7 +231,7 @@ def test_a_task_that_waits_for_an_answer_can_be_cancelled(play: Play, attached: 
 
 
 def test_a_call_that_is_no_task_asks_its_client_as_ever(play: Play, attached: Callable[..., TaskClient]) -> None:
-    client = attached("auto")
+    client = attached(QUICK)
     play.gate.open()
     result = client.one("tools/call", {"name": "ask", "arguments": {}})["result"]
     assert result["resultType"] == "input_required"
@@ -298,7 +300,8 @@ def test_to_an_older_client_the_extension_does_not_exist(
 
 def test_a_task_outlives_its_time_by_nothing(play: Play, attached: Callable[..., TaskClient]) -> None:
     """Field reports B37 and B38: the time begins with the end, and once it is over every method says so."""
-    client = attached(Tasks(ttl=0.3, tools=ALWAYS.tools), tasks_stream=True)
+    # Longer than a busy machine may take between the end of the one and the question for it.
+    client = attached(Tasks(ttl=2.0, tools=ALWAYS.tools), tasks_stream=True)
     long, short = client.start("work")["taskId"], client.start("stubborn")["taskId"]
     client.one("tasks/cancel", {"taskId": short})
     while "error" not in client.one("tasks/get", {"taskId": short}):
@@ -341,7 +344,7 @@ def test_a_webhook_tells_a_tasks_status_beside_the_outcome(
 def test_a_call_with_a_webhook_that_is_quick_is_no_task(
     receiver: Receiver, attached: Callable[..., TaskClient]
 ) -> None:
-    client = attached("auto", routes=["webhook"])
+    client = attached(QUICK, routes=["webhook"])
     answer = client.one(
         "tools/call", {"name": "quick", "arguments": {}, "notificationConfig": receiver.config("completed")}
     )
@@ -355,14 +358,20 @@ def test_a_timeout_fails_the_task(play: Play, attached: Callable[..., TaskClient
     done = client.finished(client.start("work")["taskId"])
     assert done["status"] == "failed"
     assert done["error"]["data"]["reason"] == "timeout"
-    play.cancelled.wait()
+    stopped(play)
 
 
 def test_a_timeout_shorter_than_the_wait_is_an_error(play: Play, attached: Callable[..., TaskClient]) -> None:
     client = attached("auto", timeout=0.1)
     error = client.one("tools/call", {"name": "work", "arguments": {}})["error"]
     assert error["data"] == {"reason": "timeout", "timeoutMs": 100}
-    play.cancelled.wait()
+    stopped(play)
+
+
+def stopped(play: Play) -> None:
+    """After the end of a call that took too long: its tool was stopped, if the machine had let it begin in that time."""
+    if play.reached.is_open:
+        play.cancelled.wait()
 
 
 def test_a_client_that_leaves_before_there_is_a_task_cancels_its_call(
@@ -423,7 +432,7 @@ def test_without_a_store_calls_are_plain_calls(play: Play, serve: Callable[..., 
 
 @pytest.mark.parametrize("type", ["content.partial", "message", "io.tidings.progress", "com.example"])
 def test_a_tool_cannot_emit_reserved_types(attached: Callable[..., TaskClient], type: str) -> None:
-    client = attached("auto")
+    client = attached(QUICK)
     result = client.one("tools/call", {"name": "emits", "arguments": {"type": type}})["result"]
     assert text_of(result).startswith("refused: type:")
 
