@@ -228,14 +228,15 @@ impl Adapter {
         self.routes.iter().filter(can).cloned().collect()
     }
 
-    /// What stands before that service; see [`Front`].
+    /// What stands before that service, whose handlers have to be those of [`watch`](Self::watch); see [`Front`].
     pub fn front<S>(&self, service: S) -> Front<S> {
-        Front::new(service)
+        Front::new(service).listening(self.tells)
     }
 
-    /// What stands before stdin where a server speaks over stdio; see [`StdioFront`].
+    /// What stands before stdin where a server speaks over stdio, and its handler is one of [`watch`](Self::watch); see
+    /// [`StdioFront`].
     pub fn stdio_front<R>(&self, reader: R) -> StdioFront<R> {
-        StdioFront::new(reader)
+        StdioFront::new(reader).listening(self.tells)
     }
 }
 

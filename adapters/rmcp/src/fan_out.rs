@@ -68,6 +68,8 @@ pub(crate) struct Listener {
     pub(crate) peer: Peer<RoleServer>,
     /// With the request's own id.
     pub(crate) tag: Tag,
+    /// Cancelled when something was written, the first of which is its acknowledgement.
+    pub(crate) told: CancellationToken,
     /// Cancelled when it is told nothing more.
     pub(crate) ended: CancellationToken,
 }
@@ -172,11 +174,10 @@ impl Place {
             }
             Some(Writer::Session(session)) => {
                 let session = Arc::clone(session);
-                tokio::spawn(self.clone().write_to(sink, session.peer.clone(), None, frames, Some(session)));
+                tokio::spawn(self.clone().write_to_session(sink, session, frames));
             }
             Some(Writer::Listener(listener)) => {
-                let Listener { peer, tag, .. } = listener.clone();
-                tokio::spawn(self.clone().write_to(sink, peer, Some(tag), frames, None));
+                tokio::spawn(self.clone().write_to_listener(sink, listener.clone(), frames));
             }
             None => {
                 drop(writers);
@@ -185,30 +186,41 @@ impl Place {
         }
     }
 
-    async fn write_to(
-        self,
+    async fn write_to_session(self, sink: SinkId, session: Arc<SessionPeer>, frames: Vec<Frame>) {
+        // One that has taken what it was told too late is told again.
+        if self.write_all(sink, &session.peer, None, frames, || {}).await == Some(false) {
+            session.come_back(&self).await;
+        }
+    }
+
+    async fn write_to_listener(self, sink: SinkId, listener: Listener, frames: Vec<Frame>) {
+        let Listener { peer, tag, told, .. } = &listener;
+        self.write_all(sink, peer, Some(tag), frames, || told.cancel()).await;
+    }
+
+    /// `None`: the connection is gone. `false`: it has taken longer than it may; either way it has failed.
+    async fn write_all(
+        &self,
         sink: SinkId,
-        peer: Peer<RoleServer>,
-        tag: Option<Tag>,
+        peer: &Peer<RoleServer>,
+        tag: Option<&Tag>,
         frames: Vec<Frame>,
-        session: Option<Arc<SessionPeer>>,
-    ) {
+        written: impl Fn(),
+    ) -> Option<bool> {
         let mut in_time = true;
         for frame in frames {
-            if !send(&peer, &frame, tag.as_ref()).await {
+            if !send(peer, &frame, tag).await {
                 self.outbox.broke(sink);
                 self.failed(sink);
-                return;
+                return None;
             }
+            written();
             in_time &= self.outbox.written(sink, 1);
         }
         if !in_time {
             self.failed(sink);
-            // It has taken what it was told after all: it is told again.
-            if let Some(session) = session {
-                session.come_back(&self).await;
-            }
         }
+        Some(in_time)
     }
 
     fn failed(&self, sink: SinkId) {

@@ -1,4 +1,5 @@
-//! What rmcp's HTTP service does not hand on: the raw `notificationConfig` of a request, and that its client has gone.
+//! What rmcp's HTTP service does not hand on: the raw `notificationConfig` of a request, the whole filter of a listener, and that
+//! a client has gone.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -12,8 +13,11 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tidings::proto::fanout::mcp::LISTEN;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
+
+use crate::listening::set_aside;
 
 /// rmcp's own bound (4 MiB).
 const MAX_BODY_BYTES: usize = 4 << 20;
@@ -28,19 +32,30 @@ pub(crate) struct Gone(pub(crate) CancellationToken);
 
 /// Stands before rmcp's `StreamableHttpService`, as a `tower` service of the same shape.
 ///
-/// rmcp reads a request into types that have no room for `params.notificationConfig`, and does not tell a tool that its client
-/// is gone. Both are seen here. Without it a client has to put its config into `_meta`, the trigger `io.tidings/disconnected`
-/// does not fire, and a request of 2026-07-28 whose client has left goes on.
+/// rmcp reads a request into types that have no room for `params.notificationConfig` or for the `taskIds` of a listener, and
+/// does not tell a tool that its client is gone. All of it is seen here. Without it a client has to put its config into `_meta`, the
+/// trigger `io.tidings/disconnected` does not fire, a request of 2026-07-28 whose client has left goes on, and there are no
+/// listeners.
+///
+/// Made by [`Adapter::front`](crate::Adapter::front) it lets `subscriptions/listen` through in a form that only the handlers of
+/// [`Adapter::watch`](crate::Adapter::watch) serve.
 #[derive(Clone, Debug)]
 pub struct Front<S> {
     service: S,
     max_body_bytes: usize,
+    listens: bool,
 }
 
 impl<S> Front<S> {
     /// Before that service.
     pub fn new(service: S) -> Self {
-        Self { service, max_body_bytes: MAX_BODY_BYTES }
+        Self { service, max_body_bytes: MAX_BODY_BYTES, listens: false }
+    }
+
+    /// Before a [`Watched`](crate::Watched) handler that tells of changes, which serves `subscriptions/listen` itself.
+    pub(crate) fn listening(mut self, listens: bool) -> Self {
+        self.listens = listens;
+        self
     }
 
     /// Where `StreamableHttpServerConfig::max_request_body_bytes` is not the default, this must be the same. A request of
@@ -74,7 +89,7 @@ where
         // The one that was polled ready is the one that is called.
         let spare = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, spare);
-        let most = self.max_body_bytes;
+        let (most, listens) = (self.max_body_bytes, self.listens);
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             // What is not posted has no body that means anything.
@@ -86,9 +101,14 @@ where
                 Err(error) => return Ok(unread(&*error)),
             };
             let gone = CancellationToken::new();
-            if let Some(config) = config_of(&body) {
-                parts.extensions.insert(Config(config));
-            }
+            let body = match asked(&body) {
+                Some(Asked::Call(config)) => {
+                    parts.extensions.insert(Config(config));
+                    body
+                }
+                Some(Asked::Listen) if listens => set_aside(&body).map_or(body, Bytes::from),
+                _ => body,
+            };
             parts.extensions.insert(Gone(gone.clone()));
             // A server lets go of this future when the connection is lost before there is an answer.
             let leaving = gone.drop_guard();
@@ -129,10 +149,21 @@ fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The config in the parameters of a `tools/call`, byte for byte.
-fn config_of(body: &[u8]) -> Option<Box<RawValue>> {
+/// A request that is no other's to read first.
+enum Asked {
+    /// A `tools/call` with a config in its parameters, byte for byte.
+    Call(Box<RawValue>),
+    /// `subscriptions/listen`.
+    Listen,
+}
+
+fn asked(body: &[u8]) -> Option<Asked> {
     let peek: Peek<'_> = serde_json::from_slice(body).ok()?;
-    (peek.method == "tools/call").then_some(peek.params?.notification_config?).map(ToOwned::to_owned)
+    match &*peek.method {
+        "tools/call" => Some(Asked::Call(peek.params?.notification_config?.to_owned())),
+        LISTEN => Some(Asked::Listen),
+        _ => None,
+    }
 }
 
 /// A response's body that knows whether it was read to its end.
@@ -179,7 +210,10 @@ mod tests {
 
     #[test]
     fn a_config_is_taken_as_it_was_written() {
-        let of = |body: &str| config_of(body.as_bytes()).map(|raw| raw.get().to_owned());
+        let of = |body: &str| match asked(body.as_bytes()) {
+            Some(Asked::Call(raw)) => Some(raw.get().to_owned()),
+            _ => None,
+        };
         let request =
             r#"{"id":1,"method":"tools/call","params":{"name":"t","notificationConfig": {"b" : 1.0, "a":2} }}"#;
         assert_eq!(of(request).as_deref(), Some(r#"{"b" : 1.0, "a":2}"#));

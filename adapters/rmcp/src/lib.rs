@@ -6,6 +6,7 @@ mod call;
 mod event_log;
 mod fan_out;
 mod front;
+mod listening;
 mod message;
 mod own_routes;
 mod peers;

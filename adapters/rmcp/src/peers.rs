@@ -44,9 +44,9 @@ struct Opening {
 }
 
 /// A listener's sink, until it is dropped.
-struct Sink {
-    place: Place,
-    id: SinkId,
+pub(crate) struct Sink {
+    pub(crate) place: Place,
+    pub(crate) id: SinkId,
 }
 
 impl Drop for Sink {
@@ -174,7 +174,8 @@ impl Peers {
         };
         let listener = Listener {
             peer: context.peer.clone(),
-            tag: Tag::new(&MCP, &request_id(&context.id)?),
+            tag: tag(&request_id(&context.id)?),
+            told: CancellationToken::new(),
             ended: CancellationToken::new(),
         };
         let ended = listener.ended.clone();
@@ -220,7 +221,7 @@ fn open(
     Ok(sink)
 }
 
-fn profile(
+pub(crate) fn profile(
     version: &str,
     server: &ServerCapabilities,
     client: &ClientCapabilities,
@@ -228,7 +229,12 @@ fn profile(
     Ok(Profile::new(&MCP, version, &serde_json::to_string(server)?, &serde_json::to_string(client)?)?)
 }
 
-fn request_id(id: &RequestId) -> Option<id::RequestId> {
+/// What marks what a listener is told.
+pub(crate) fn tag(id: &id::RequestId) -> Tag {
+    Tag::new(&MCP, id)
+}
+
+pub(crate) fn request_id(id: &RequestId) -> Option<id::RequestId> {
     id::RequestId::parse(&serde_json::to_vec(id).ok()?).ok()
 }
 

@@ -1,4 +1,4 @@
-//! What rmcp does not hand on of a request over stdio: its `notificationConfig`.
+//! What rmcp does not hand on of a request over stdio: its `notificationConfig`, or the whole filter of a listener.
 
 use std::io;
 use std::pin::Pin;
@@ -8,16 +8,22 @@ use serde_json::{Value, json};
 use tidings::proto::wire::sep992::NOTIFICATION_CONFIG;
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::listening::set_aside;
+
 /// Bytes that are read at once.
 const CHUNK: usize = 8 << 10;
 
 /// What [`Front`](crate::Front) is over HTTP, for messages that come line by line: stands before the reader that rmcp reads.
 ///
 /// rmcp reads a request into types that have no room for `params.notificationConfig`; here it is moved into `_meta`, where it is
-/// found. Everything else goes on byte for byte. Without it a client has to put its config into `_meta` itself.
+/// found. The same goes for `taskIds` in the filter of `subscriptions/listen`, where
+/// [`Adapter::stdio_front`](crate::Adapter::stdio_front) has made this, for the handlers of
+/// [`Adapter::watch`](crate::Adapter::watch). Everything else goes on byte for byte. Without it a client has to put its config
+/// into `_meta` itself, and hears of no tasks.
 #[derive(Debug)]
 pub struct StdioFront<R> {
     inner: R,
+    listens: bool,
     /// A line that has not ended.
     line: Vec<u8>,
     /// Lines to be read by rmcp, from `at` on.
@@ -28,7 +34,13 @@ pub struct StdioFront<R> {
 impl<R> StdioFront<R> {
     /// Before that reader.
     pub fn new(reader: R) -> Self {
-        Self { inner: reader, line: Vec::new(), ready: Vec::new(), at: 0 }
+        Self { inner: reader, listens: false, line: Vec::new(), ready: Vec::new(), at: 0 }
+    }
+
+    /// See [`Front::listening`](crate::Front).
+    pub(crate) fn listening(mut self, listens: bool) -> Self {
+        self.listens = listens;
+        self
     }
 
     fn take(&mut self, mut read: &[u8]) {
@@ -44,7 +56,7 @@ impl<R> StdioFront<R> {
     }
 
     fn pass(&mut self) {
-        match moved(&self.line) {
+        match moved(&self.line, self.listens) {
             Some(line) => self.ready.extend_from_slice(&line),
             None => self.ready.extend_from_slice(&self.line),
         }
@@ -80,13 +92,24 @@ impl<R: AsyncRead + Unpin> AsyncRead for StdioFront<R> {
     }
 }
 
-/// A request with its config in `_meta`; `None`: it has none, or cannot be read.
-fn moved(line: &[u8]) -> Option<Vec<u8>> {
-    let name = NOTIFICATION_CONFIG.as_bytes();
-    // Most lines cost no more than this look.
-    if !line.windows(name.len()).any(|part| part == name) {
-        return None;
+/// A request with its config in `_meta`, or with its filter set aside; `None`: it has none, or cannot be read.
+fn moved(line: &[u8], listens: bool) -> Option<Vec<u8>> {
+    let has = |name: &str| line.windows(name.len()).any(|part| part == name.as_bytes());
+    // Most lines cost no more than this look; letters may be written as escapes.
+    let escaped = has("\\u");
+    let mut moved = None;
+    if escaped || has(NOTIFICATION_CONFIG) {
+        moved = with_config(line);
     }
+    if moved.is_none() && listens && (escaped || has("listen")) {
+        moved = set_aside(line);
+    }
+    let mut line = moved?;
+    line.push(b'\n');
+    Some(line)
+}
+
+fn with_config(line: &[u8]) -> Option<Vec<u8>> {
     let mut message: Value = serde_json::from_slice(line).ok()?;
     if message["method"] != "tools/call" {
         return None;
@@ -94,9 +117,7 @@ fn moved(line: &[u8]) -> Option<Vec<u8>> {
     let params = message.get_mut("params")?.as_object_mut()?;
     let config = params.remove(NOTIFICATION_CONFIG)?;
     params.entry("_meta").or_insert_with(|| json!({})).as_object_mut()?.insert(NOTIFICATION_CONFIG.to_owned(), config);
-    let mut line = serde_json::to_vec(&message).ok()?;
-    line.push(b'\n');
-    Some(line)
+    serde_json::to_vec(&message).ok()
 }
 
 #[cfg(test)]
@@ -105,7 +126,7 @@ mod tests {
 
     /// What comes out of what goes in, in reads of `size` bytes.
     fn through(text: &str, size: usize) -> String {
-        let mut front = StdioFront::new(text.as_bytes());
+        let mut front = StdioFront::new(text.as_bytes()).listening(true);
         let mut out = Vec::new();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         loop {
@@ -136,6 +157,17 @@ mod tests {
                 assert_eq!(through(text, size), text);
             }
         }
+    }
+
+    #[test]
+    fn what_letters_are_written_as_escapes_is_found_too() {
+        let call =
+            r#"{"id":1,"method":"tools/c\u0061ll","params":{"notific\u0061tionConfig":{"a":1},"_meta":{"b":2}}}"#;
+        let listen = r#"{"id":2,"method":"subscriptions/list\u0065n","params":{"notifications":{"taskIds":["t"]}}}"#;
+        let out = through(&format!("{call}\n{listen}\n"), 100_000);
+        let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(lines[0]["params"], json!({"_meta": {"b": 2, "notificationConfig": {"a": 1}}}));
+        assert_eq!(lines[1]["params"], json!({"io.tidings/notifications": {"taskIds": ["t"]}}));
     }
 
     #[test]

@@ -12,12 +12,14 @@ use rmcp::model::*;
 use rmcp::service::{MaybeSendFuture, NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
+use tidings::proto::fanout::mcp::LISTEN;
 use tidings::proto::wire::tidings::CALLS_CANCEL;
 use tidings::proto::wire::{capability_json, sep992, sep2694, tidings::EXTENSION};
 use tokio_util::sync::CancellationToken;
 
 use crate::adapter::Adapter;
 use crate::call::{Asked, config_of, declares_tasks, gone, watched};
+use crate::listening::Listen;
 use crate::peers::{Peers, advertises_changes};
 use crate::principal::{Asker, asker, is_modern, session_header, session_of};
 use crate::random::random;
@@ -201,6 +203,15 @@ impl<H: ServerHandler> Watched<H> {
         }
     }
 
+    /// An error for a listener of which nobody would tell that it has left, so that it would be served for ever.
+    fn needs_front(&self, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        if gone(context).is_none() && over_http(context) && self.terms.recorded.load(Ordering::Relaxed) {
+            tracing::error!("subscriptions/listen over HTTP needs tidings_rmcp::Front before rmcp's service");
+            return Err(wire::cannot_listen());
+        }
+        Ok(())
+    }
+
     /// The requests that rmcp does not know.
     async fn custom(
         &self,
@@ -216,6 +227,18 @@ impl<H: ServerHandler> Watched<H> {
                 task_stream::check_header(params, &context)?;
                 let asker = self.asker(&context)?;
                 task_stream::serve(&self.terms, tasks, limits, &asker, params, &context).await?;
+            }
+            (LISTEN, ..) if self.terms.tells => {
+                let asker = self.asker(&context)?;
+                self.needs_front(&context)?;
+                let listen = Listen {
+                    terms: &self.terms,
+                    handler: &self.handler,
+                    context: &context,
+                    asker: &asker,
+                    tasks: self.tasks.is_some(),
+                };
+                return listen.serve(params, self.get_info()).await.map(CustomResult::new);
             }
             (CALLS_CANCEL, ..) if !self.terms.routes.is_empty() => {
                 task_methods::cancel_call(&self.terms, params, &self.asker(&context)?.name).await?;
@@ -346,10 +369,7 @@ impl<H: ServerHandler> ServerHandler for Watched<H> {
                 () = gone.cancelled() => Ok(()),
             };
         }
-        if gone.is_none() && over_http(request) && self.terms.recorded.load(Ordering::Relaxed) {
-            tracing::error!("subscriptions/listen over HTTP needs tidings_rmcp::Front before rmcp's service");
-            return Err(wire::cannot_listen());
-        }
+        self.needs_front(request)?;
         let asker = self.asker(request)?;
         let listening = self.peers.listen(context.requested(), request, &asker).ok_or_else(wire::cannot_listen)?;
         let gone = gone.unwrap_or_default();

@@ -13,9 +13,9 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequests, InputRequiredResult,
-    ServerCapabilities, ServerConfig,
+    ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
@@ -53,13 +53,15 @@ pub struct Desk {
     pub stopped: Arc<Semaphore>,
     /// What the server says it can do.
     pub says: ServerCapabilities,
+    /// It tells listeners itself that its tools have changed, once for each permit of `gate`.
+    pub tells: bool,
 }
 
 impl Default for Desk {
     fn default() -> Self {
         let says = ServerCapabilities::builder().enable_tools().build();
         let none = || Arc::new(Semaphore::new(0));
-        Self { gate: none(), ran: Arc::default(), began: none(), stopped: none(), says }
+        Self { gate: none(), ran: Arc::default(), began: none(), stopped: none(), says, tells: false }
     }
 }
 
@@ -89,6 +91,20 @@ impl Desk {
 impl ServerHandler for Desk {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(self.says.clone())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let tools = SubscriptionFilter::builder().tools_list_changed().build();
+        self.tells.then(|| requested.intersection(&tools))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                () = self.pass() => drop(context.sink().notify_tool_list_changed().await),
+            }
+        }
     }
 
     async fn call_tool(

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use rmcp::ServiceExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings::{Fanout, Hub, Options, Publish};
 use tidings_rmcp::{Adapter, Principal};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{sleep, timeout};
 
 use crate::HANG;
 use crate::client::{Answer, Client, Frame};
 use crate::desk::{Desk, Stand, options};
+use crate::tasks;
 
 const LISTEN: &str = "subscriptions/listen";
 
@@ -45,7 +48,7 @@ async fn session(stand: &Stand) -> (Client, Answer, Frame) {
     (client, own, first)
 }
 
-async fn listen(client: &Client, id: u32, notifications: Value) -> (Answer, Frame) {
+pub async fn listen(client: &Client, id: u32, notifications: Value) -> (Answer, Frame) {
     let mut answer = client.ask(id, LISTEN, json!({"notifications": notifications})).await;
     let acknowledged = answer.next().await.expect("an acknowledgement");
     assert_eq!(acknowledged.method(), "notifications/subscriptions/acknowledged");
@@ -215,4 +218,119 @@ async fn a_listener_needs_the_front() {
         (&last.message["error"]["code"], &last.message["error"]["data"]["reason"]),
         (&json!(-32603), &json!("unavailable"))
     );
+}
+
+/// There is no listener before it is known whose it is, so that a publish for its principal never passes it by.
+#[tokio::test]
+async fn a_listener_is_its_principals_from_the_start() {
+    let hub = Hub::open("memory:").expect("a hub");
+    let (seen, saw) = std::sync::mpsc::channel();
+    let publishing = hub.clone();
+    let stand = Stand::with(Desk::telling(), hub, |adapter| {
+        adapter.principal(move |_| {
+            seen.send(changed(&publishing, &["tools"], None)).expect("the test goes on");
+            Some(Principal { issuer: None, subject: None, client_id: "a".to_owned() })
+        })
+    });
+    let client = Client::modern(&stand.socket, json!({}));
+    let (mut answer, _) = listen(&client, 1, json!({"toolsListChanged": true})).await;
+    assert_eq!(saw.try_iter().collect::<Vec<_>>(), [told(0, 0)], "asked once, of nobody who listens already");
+    let principal = Principal { issuer: None, subject: None, client_id: "a".to_owned() }.name();
+    let publish = Publish { kinds: &["tools"], name: None, audience: Some(&principal) };
+    assert_eq!(stand.hub.notify(publish).expect("it is published"), told(1, 0));
+    assert_eq!(answer.next().await.expect("it is told").method(), "notifications/tools/list_changed");
+}
+
+/// What a handler tells a listener itself comes beside what the hub does, within what both acknowledge.
+#[tokio::test]
+async fn a_handlers_own_listener_is_served_too() {
+    let desk = Desk { tells: true, ..Desk::telling() };
+    let stand = Stand::with(desk, Hub::open("memory:").expect("a hub"), |adapter| adapter);
+    // It has something to tell from the start, and waits for the acknowledgement.
+    stand.desk.gate.add_permits(1);
+    let client = Client::modern(&stand.socket, json!({}));
+    let asked = json!({"toolsListChanged": true, "resourcesListChanged": true});
+    let (mut answer, acknowledged) = listen(&client, 7, asked).await;
+    let tag = json!({"io.modelcontextprotocol/subscriptionId": 7});
+    assert_eq!(acknowledged.message["params"], json!({"notifications": {"toolsListChanged": true}, "_meta": tag}));
+    let own = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": tag}});
+    assert_eq!(answer.next().await.expect("its own").message, own);
+    assert_eq!(changed(&stand.hub, &["tools"], None), told(1, 0));
+    assert_eq!(answer.next().await.expect("the hub's").message, own);
+    assert_eq!(changed(&stand.hub, &["resources"], None), told(0, 1));
+    stand.adapter.end_listeners();
+    assert_eq!(answer.answer().await["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
+}
+
+/// SEP-2663: tasks that are there for who asks are acknowledged, and each change of their state is told.
+#[tokio::test]
+async fn a_listener_hears_of_tasks() {
+    let stand = Stand::start(Options::default(), tasks::tasks);
+    let client = tasks::client(&stand);
+    let id = tasks::task(&client, 0).await;
+    let (mut answer, acknowledged) = listen(&client, 7, json!({"taskIds": [id, "another"]})).await;
+    let tag = json!({"io.modelcontextprotocol/subscriptionId": 7});
+    assert_eq!(acknowledged.message["params"], json!({"notifications": {"taskIds": [id]}, "_meta": tag}));
+    stand.desk.open();
+    let told = answer.next().await.expect("it is told");
+    assert_eq!(told.method(), "notifications/tasks");
+    let params = &told.message["params"];
+    assert_eq!((&params["taskId"], &params["status"], &params["_meta"]), (&id, &json!("completed"), &tag));
+    assert_eq!(params["result"]["content"][0]["text"], "0 steps", "its whole state");
+    // Who comes later is told at once, since it will not change again.
+    let (mut late, _) = listen(&client, 8, json!({"taskIds": [id]})).await;
+    assert_eq!(late.next().await.expect("it is told").message["params"]["status"], "completed");
+
+    let plain = Client::modern(&stand.socket, json!({}));
+    let refused = plain.result(9, LISTEN, json!({"notifications": {"taskIds": [id]}})).await;
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+    let refused = client.result(10, LISTEN, json!({"notifications": {"taskIds": {}}})).await;
+    let error = &refused["error"];
+    assert_eq!(
+        (&error["code"], &error["message"]),
+        (&json!(-32602), &json!("notifications.taskIds: must be an array of strings"))
+    );
+    let refused = client.result(11, LISTEN, json!({})).await;
+    assert_eq!(refused["error"]["message"], "notifications: must be an object");
+}
+
+/// Over two pipes too.
+#[tokio::test]
+async fn a_listener_over_pipes_hears_of_tasks() {
+    let hub = Hub::open("memory:").expect("a hub");
+    let adapter = tasks::tasks(Adapter::new(hub.clone()));
+    let desk = Desk::telling();
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(theirs);
+    let (transport, handler) = ((adapter.stdio_front(reader), writer), adapter.watch(desk.clone()));
+    let serving = tokio::spawn(async move { handler.serve(transport).await.expect("a handshake").waiting().await });
+    let (reader, mut writer) = tokio::io::split(ours);
+    let mut lines = BufReader::new(reader).lines();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": crate::client::MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+    });
+    let mut ask = async |id: u32, method: &str, mut params: Value| {
+        params["_meta"] = meta.clone();
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writer.write_all(format!("{message}\n").as_bytes()).await.expect("it is taken");
+    };
+    let mut next = async || {
+        let line = timeout(HANG, lines.next_line()).await.expect("it comes").expect("it is read").expect("a line");
+        serde_json::from_str::<Value>(&line).expect("JSON")
+    };
+    ask(1, "tools/call", json!({"name": "steps", "arguments": {"n": 0}})).await;
+    let id = next().await["result"]["taskId"].clone();
+    ask(2, LISTEN, json!({"notifications": {"taskIds": [id], "toolsListChanged": true}})).await;
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["params"]["notifications"], json!({"taskIds": [id], "toolsListChanged": true}));
+    desk.open();
+    let told = next().await;
+    assert_eq!((&told["method"], &told["params"]["status"]), (&json!("notifications/tasks"), &json!("completed")));
+    // It is cancelled, and told nothing more.
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    writer.write_all(format!("{cancel}\n").as_bytes()).await.expect("it is taken");
+    until(|| changed(&hub, &["tools"], None) == self::told(0, 0)).await;
+    serving.abort();
 }

@@ -13,8 +13,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::HANG;
 use crate::client::Client;
-use crate::desk::{Desk, listen, options, serve};
+use crate::desk::{Desk, Stand, listen, options, serve};
 use crate::posts::Posts;
+use crate::{notify, tasks};
 
 const DIR: &str = "TIDINGS_RMCP_TEST_DIR";
 const PERMITS: &str = "TIDINGS_RMCP_TEST_PERMITS";
@@ -40,7 +41,7 @@ fn a_server_process() {
         let desk = Desk::telling();
         desk.gate.add_permits(permits);
         let socket = listen(&dir.join(format!("s{permits}")));
-        serve(Adapter::new(hub).routes(["webhook"]), desk, socket).await;
+        serve(tasks::tasks(Adapter::new(hub).routes(["webhook"])), desk, socket).await;
     });
 }
 
@@ -142,4 +143,21 @@ async fn killed_and_restarted_a_session_goes_on() {
     }
     let updated = own.next().await.expect("it is told");
     assert_eq!((updated.method(), &updated.message["params"]), ("notifications/resources/updated", &uri));
+}
+
+/// A task that dies with its server: whoever listens for it at another process is told how it ended.
+#[tokio::test]
+async fn a_task_that_was_killed_is_told_elsewhere() {
+    let dir = TempDir::new().expect("a folder");
+    let server = Server::start(dir.path(), 0).await;
+    let hub = Hub::with(&database(dir.path()), options()).expect("a hub");
+    let stand = Stand::with(Desk::default(), hub, tasks::tasks);
+    let here = tasks::client(&stand);
+    let id = tasks::task(&server.at(&here), 1).await;
+    let (mut answer, acknowledged) = notify::listen(&here, 1, json!({"taskIds": [id]})).await;
+    assert_eq!(acknowledged.message["params"]["notifications"], json!({"taskIds": [id]}));
+    drop(server);
+    let told = answer.next().await.expect("it is told");
+    assert_eq!(told.method(), "notifications/tasks");
+    assert_eq!((&told.message["params"]["taskId"], &told.message["params"]["status"]), (&id, &json!("failed")));
 }

@@ -13,18 +13,18 @@ use crate::client::{Client, Frame};
 use crate::desk::Stand;
 
 /// Every call of `steps` is a task at once, and others never within these tests.
-fn tasks(adapter: Adapter) -> Adapter {
+pub fn tasks(adapter: Adapter) -> Adapter {
     let mut tasks = Tasks::default().tool("steps", TaskMode::Always);
     tasks.inline = Duration::from_secs(3_600);
     tasks.resumes = 1_000_000;
     adapter.tasks(tasks).tasks_stream()
 }
 
-fn client(stand: &Stand) -> Client {
+pub fn client(stand: &Stand) -> Client {
     Client::modern(&stand.socket, json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}))
 }
 
-async fn task(client: &Client, n: u64) -> Value {
+pub async fn task(client: &Client, n: u64) -> Value {
     let result = client.result(1, "tools/call", json!({"name": "steps", "arguments": {"n": n}})).await;
     assert_eq!(result["result"]["resultType"], "task", "{result}");
     result["result"]["taskId"].clone()
