@@ -44,6 +44,8 @@ type session struct {
 	// again writes the record once more, in time.
 	again   *time.Timer
 	streams map[string]*stream
+	// ending counts the requests that would end it and are being served.
+	ending int
 }
 
 // stream is one that takes messages, or one that is broken.
@@ -231,6 +233,40 @@ func (s *EventStore) SessionClosed(_ context.Context, sessionID string) error {
 		}
 	}
 	return nil
+}
+
+// ends: a request that would end a session is served until release is called. The SDK takes messages for the session meanwhile, as long
+// as it has calls to finish.
+func (s *EventStore) ends(sessionID string) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.sessions[sessionID]
+	if held == nil {
+		return func() {}
+	}
+	held.ending++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		held.ending--
+	}
+}
+
+// hears tells whether a session's client can come to know of what is sent to it without a request of its own.
+func (s *EventStore) hears(sessionID string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	held := s.sessions[sessionID]
+	if held == nil || held.ending > 0 {
+		return false
+	}
+	own := held.streams[""]
+	if own == nil {
+		return true
+	}
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	return !own.broken
 }
 
 // lives tells whether this process holds a session.

@@ -26,6 +26,9 @@ func Handler(next http.Handler, store *EventStore) http.Handler {
 				return
 			}
 		}
+		if store != nil && request.Method == http.MethodDelete {
+			defer store.ends(request.Header.Get("Mcp-Session-Id"))()
+		}
 		if request.Method == http.MethodPost && request.Body != nil {
 			request = withConfigs(request)
 		}

@@ -18,6 +18,8 @@ type link struct {
 	*attachment
 	session *mcp.ServerSession
 	front   *front
+	// store keeps what a session over HTTP is sent until its client listens; nil for other transports.
+	store *EventStore
 	// doorbell is nil where the session's client is not at the other end of stdin, or cannot be rung.
 	doorbell *tidings.StdioPeer
 
@@ -58,6 +60,9 @@ func (a *attachment) linkFor(session *mcp.ServerSession, through *front, modern 
 		return known
 	}
 	fresh := &link{attachment: a, session: session, front: &front{}, uris: map[string]bool{}}
+	if through.overHTTP() {
+		fresh.store = through.store
+	}
 	if through.stdin {
 		fresh.doorbell = a.doorbell()
 	}
@@ -202,12 +207,22 @@ func deliver(outlet *tidings.Outlet, hand func(*tidings.HostDelivery) tidings.Re
 	}
 }
 
+// tell sends a message. The SDK takes what nobody will read without a word, of a session that its client is ending, for one: so it is
+// looked before, and after it was sent.
 func (l *link) tell(delivery *tidings.HostDelivery) tidings.Refusal {
-	if l.front.notify(context.Background(), l.session, triggeredMethod, delivery.Body) == nil {
-		return 0
+	if !l.hears() {
+		return tidings.RefuseUnreachable
 	}
-	return l.refusal()
+	if l.front.notify(context.Background(), l.session, triggeredMethod, delivery.Body) != nil {
+		return l.refusal()
+	}
+	if !l.hears() {
+		return tidings.RefuseUnreachable
+	}
+	return 0
 }
+
+func (l *link) hears() bool { return l.store == nil || l.store.hears(l.session.ID()) }
 
 func (l *link) ring(delivery *tidings.HostDelivery) tidings.Refusal {
 	refusal, err := l.doorbell.Ring(delivery.Signal)
