@@ -197,12 +197,16 @@ func TestTheServersOwnRoutesRing(t *testing.T) {
 }
 
 func TestRootRingsNobodyUnlessItMay(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can tell")
-	}
 	client := startRung(t, "not as root")
-	if offered := client.begin(); offered != `{"supportedRouteTypes":["message"]}` {
+	want := `{"supportedRouteTypes":["message"]}`
+	if os.Geteuid() != 0 {
+		want = `{"supportedRouteTypes":["signal","message"]}`
+	}
+	if offered := client.begin(); offered != want {
 		t.Error(offered)
+	}
+	if os.Geteuid() != 0 {
+		return // nobody is root here
 	}
 	_, answer := client.ask(configured("1", `{"count":0}`, `{"routes":[{"id":"r","type":"signal","signal":"SIGUSR1","triggers":["completed"]}]}`))
 	if answer.Error == nil || answer.Error.Code != -32602 {
