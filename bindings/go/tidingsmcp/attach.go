@@ -37,9 +37,6 @@ func Attach(server *mcp.Server, hub *tidings.Hub, options Options) error {
 	if err := attached.serveTasks(server); err != nil {
 		return err
 	}
-	if len(options.DefaultRoutes) > 0 {
-		everyCall.Store(true)
-	}
 	server.AddReceivingMiddleware(attached.receive)
 	server.AddSendingMiddleware(attached.send)
 	return nil

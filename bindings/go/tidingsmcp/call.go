@@ -55,6 +55,9 @@ func (a *attachment) toolsCall(ctx context.Context, request *mcp.CallToolRequest
 	params.Meta = maps.Clone(params.Meta)
 	// The tool sees nothing of ours.
 	given := givenIn(params.Meta)
+	if given == nil && len(a.options.DefaultRoutes) > 0 {
+		given = plainCall(request.Extra)
+	}
 	own.Params, own.Extra = &params, withoutFront(request.Extra)
 	if given == nil && len(a.options.Routes) > 0 && params.Meta[extension] != nil {
 		return nil, internal("this server is not set up for notificationConfig: tidingsmcp.Handler or Transport is missing; nothing ran", nil)

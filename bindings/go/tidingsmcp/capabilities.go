@@ -12,9 +12,9 @@ func (a *attachment) initialized(session *mcp.ServerSession, asked *mcp.ServerRe
 	if len(a.options.Routes) == 0 {
 		return result
 	}
-	capability := map[string]any{"supportedRouteTypes": a.routeTypes(link)}
-	result.Capabilities.AddExtension(extension, capability)
-	return &initializeResult{result, capability}
+	types := a.routeTypes(link)
+	result.Capabilities.AddExtension(extension, map[string]any{"supportedRouteTypes": types})
+	return &initializeResult{result, types}
 }
 
 // discovered says it to clients of 2026-07-28 and later, and that there are tasks: to older ones the extension does not exist.
@@ -36,7 +36,7 @@ func (a *attachment) discovered(asked *mcp.ServerRequest[*mcp.DiscoverParams], r
 // initializeResult adds the capability under the name that the draft has for it, which the SDK's type has no place for.
 type initializeResult struct {
 	*mcp.InitializeResult
-	capability map[string]any
+	types []string
 }
 
 func (i *initializeResult) MarshalJSON() ([]byte, error) {
@@ -44,14 +44,14 @@ func (i *initializeResult) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var result, capabilities map[string]json.RawMessage
+	var result, capabilities members
 	if err := json.Unmarshal(text, &result); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(result["capabilities"], &capabilities); err != nil {
 		return nil, err
 	}
-	capabilities[configKey] = mustJSON(i.capability)
-	result["capabilities"] = mustJSON(capabilities)
-	return json.Marshal(result)
+	capabilities[configKey] = members{"supportedRouteTypes": textsJSON(i.types)}.text()
+	result["capabilities"] = capabilities.text()
+	return result.text(), nil
 }

@@ -15,8 +15,6 @@
 // It is a module of its own, so that the binding itself depends on no SDK.
 package tidingsmcp
 
-import "encoding/json"
-
 // Names that go over the wire.
 const (
 	// configKey is the member of the params of tools/call (SEP-992), and of the capabilities.
@@ -52,12 +50,3 @@ const (
 	firstModern = "2026-07-28"
 	lastLegacy  = "2025-11-25"
 )
-
-// mustJSON is for values of our own that always have a text.
-func mustJSON(value any) json.RawMessage {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return text
-}

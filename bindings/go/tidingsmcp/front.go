@@ -29,6 +29,9 @@ func Handler(next http.Handler, store *EventStore) http.Handler {
 		if store != nil && request.Method == http.MethodDelete {
 			defer store.ends(request.Header.Get("Mcp-Session-Id"))()
 		}
+		// A copy, and nothing of ours that came from outside.
+		request = request.Clone(request.Context())
+		request.Header.Del(idHeader)
 		if request.Method == http.MethodPost && request.Body != nil {
 			request = withConfigs(request)
 		}
@@ -97,6 +100,7 @@ func withoutFront(extra *mcp.RequestExtra) *mcp.RequestExtra {
 	own := *extra
 	own.Header = extra.Header.Clone()
 	own.Header.Del(frontHeader)
+	own.Header.Del(idHeader)
 	if len(own.Header) == 0 && own.TokenInfo == nil {
 		return nil // of a transport that has no headers
 	}
@@ -107,7 +111,7 @@ func serveFronted(next http.Handler, store *EventStore, response http.ResponseWr
 	own := &front{out: newFrameWriter(response), gone: make(chan struct{}), store: store}
 	token := newFront(own)
 	client := request.Context()
-	request = request.Clone(context.WithValue(client, frontKey{}, own))
+	request = request.WithContext(context.WithValue(client, frontKey{}, own))
 	request.Header.Set(frontHeader, token)
 	watch := context.AfterFunc(client, func() { close(own.gone) })
 	defer func() {
@@ -122,6 +126,7 @@ func serveFronted(next http.Handler, store *EventStore, response http.ResponseWr
 	next.ServeHTTP(own.out, request)
 }
 
+// withConfigs hands over what the SDK would drop of a request, whose header is ours to change.
 func withConfigs(request *http.Request) *http.Request {
 	body := request.Body
 	given, err := io.ReadAll(io.LimitReader(body, maxBody+1))
@@ -139,15 +144,18 @@ func withConfigs(request *http.Request) *http.Request {
 	text := bytes.TrimLeft(given, " \t\r\n")
 	if len(text) > 0 && text[0] == '[' {
 		request = request.WithContext(context.WithValue(request.Context(), batchKey{}, true))
+		// A header is there once for all of them, so that each brings its own id.
 		var messages []json.RawMessage
-		if mayConcern(given) && json.Unmarshal(given, &messages) == nil {
+		if (mayConcern(given) || bytes.Contains(given, []byte(toolsCall))) && json.Unmarshal(given, &messages) == nil {
 			for at, message := range messages {
 				messages[at] = moved(message)
 			}
-			given = mustJSON(messages)
+			given = listJSON(messages)
 		}
 	} else if mayConcern(given) {
 		given = moved(given)
+	} else if id := idOf(given); id != nil {
+		setID(request.Header, id)
 	}
 	restored(bytes.NewReader(given))
 	request.ContentLength = int64(len(given))

@@ -52,7 +52,10 @@ func (h *hearing) join(asked *mcp.SubscriptionsListenRequest, given *given, next
 		return err
 	}
 	version, _ := asked.Params.Meta[versionMeta].(string)
-	client := mustJSON(asked.Params.Meta[capabilitiesMeta])
+	client, err := json.Marshal(asked.Params.Meta[capabilitiesMeta])
+	if err != nil {
+		return failed("Notifications cannot be served", err)
+	}
 	profile, err := tidings.NewProfile(version, server, client)
 	if err != nil {
 		return failed("Notifications cannot be served", err)
@@ -99,7 +102,7 @@ func (h *hearing) server(asked *mcp.SubscriptionsListenRequest, next mcp.MethodH
 
 // theirs is the filter without the tasks that are not there for who asks.
 func (h *hearing) theirs(given string, declared bool, asker string) ([]byte, error) {
-	var filter map[string]json.RawMessage
+	var filter members
 	var ids []json.RawMessage
 	if json.Unmarshal([]byte(given), &filter) != nil || json.Unmarshal(filter["taskIds"], &ids) != nil || len(ids) == 0 {
 		return []byte(given), nil // what is no list the library refuses
@@ -121,8 +124,8 @@ func (h *hearing) theirs(given string, declared bool, asker string) ([]byte, err
 		}
 		kept = append(kept, text)
 	}
-	filter["taskIds"] = mustJSON(kept)
-	return mustJSON(filter), nil
+	filter["taskIds"] = listJSON(kept)
+	return filter.text(), nil
 }
 
 // acknowledged: the SDK would acknowledge now, and ours goes out instead.

@@ -2,8 +2,12 @@ package tidingsmcp
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
-	"sync/atomic"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // given is what Handler and Transport hand the middleware of a request, as text: JSON as it was sent goes through the SDK in no other
@@ -17,8 +21,40 @@ type given struct {
 	Filter string `json:"filter,omitempty"`
 }
 
-// everyCall: some server here has routes of its own for calls that bring nothing for us to look for.
-var everyCall atomic.Bool
+// idHeader is how the middleware finds the id of a tools/call that has nothing else for us: in a server with routes of its own every call
+// is watched. A random text comes before it, so that nobody from outside can say it.
+const idHeader = "Tidings-Request"
+
+var idMark = rand.Text() + ":"
+
+func setID(header http.Header, id json.RawMessage) { header.Set(idHeader, idMark+string(id)) }
+
+// plainCall is what there is to know of a tools/call from which nothing was moved; nil if it did not come through Handler or Transport.
+func plainCall(extra *mcp.RequestExtra) *given {
+	if extra == nil {
+		return nil
+	}
+	id, ours := strings.CutPrefix(extra.Header.Get(idHeader), idMark)
+	if !ours {
+		return nil
+	}
+	return &given{ID: id}
+}
+
+// idOf is the id of a message that may be a tools/call; nil of any other.
+func idOf(message []byte) json.RawMessage {
+	if !bytes.Contains(message, []byte(toolsCall)) {
+		return nil
+	}
+	var found struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.Unmarshal(message, &found) != nil || found.Method != toolsCall {
+		return nil
+	}
+	return found.ID
+}
 
 // mayConcern is a quick look, so that other requests are not taken apart. It errs to one side only: names may be written with escapes,
 // as some encoders write each slash.
@@ -31,12 +67,12 @@ func mayConcern(text []byte) bool {
 			return true
 		}
 	}
-	return everyCall.Load() && bytes.Contains(text, []byte(toolsCall))
+	return false
 }
 
 // moved is a request with what the middleware needs where the SDK keeps it. What is no such request, or cannot be read, stays as it is.
 func moved(message json.RawMessage) json.RawMessage {
-	var parts map[string]json.RawMessage
+	var parts members
 	var method string
 	if json.Unmarshal(message, &parts) != nil || json.Unmarshal(parts["method"], &method) != nil {
 		return message
@@ -46,7 +82,7 @@ func moved(message json.RawMessage) json.RawMessage {
 		return message
 	}
 	parts["params"] = params
-	return mustJSON(parts)
+	return parts.text()
 }
 
 // movedParams puts what was given under requestKey of the _meta, and takes it away from where it was; false: nothing was changed.
@@ -54,34 +90,33 @@ func movedParams(method string, params, id json.RawMessage) (json.RawMessage, bo
 	if method != toolsCall && method != listen {
 		return nil, false
 	}
-	var members, meta map[string]json.RawMessage
-	if json.Unmarshal(params, &members) != nil || members == nil {
+	var asked, meta members
+	if json.Unmarshal(params, &asked) != nil || asked == nil {
 		return nil, false
 	}
-	if given := members["_meta"]; given != nil && json.Unmarshal(given, &meta) != nil {
+	if given := asked["_meta"]; given != nil && json.Unmarshal(given, &meta) != nil {
 		return nil, false
 	}
 	if meta == nil {
-		meta = map[string]json.RawMessage{}
+		meta = members{}
 	}
-	found := given{ID: string(id)}
+	found := members{"id": textJSON(string(id))}
 	if method == listen {
-		found.Filter = string(members["notifications"])
+		found["filter"] = textJSON(string(asked["notifications"]))
 	} else {
-		config := members[configKey]
+		config := asked[configKey]
 		if config == nil {
 			config = meta[extension]
 		}
 		if config != nil {
-			text := string(config)
-			found.Config = &text
+			found["config"] = textJSON(string(config))
 		}
-		delete(members, configKey)
+		delete(asked, configKey)
 		delete(meta, extension)
 	}
-	meta[requestKey] = mustJSON(string(mustJSON(found)))
-	members["_meta"] = mustJSON(meta)
-	return mustJSON(members), true
+	meta[requestKey] = textJSON(string(found.text()))
+	asked["_meta"] = meta.text()
+	return asked.text(), true
 }
 
 // givenIn reads, and takes away, what was handed over in a request's _meta; nil if it is not there.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -28,22 +29,24 @@ func (f *front) notify(ctx context.Context, session *mcp.ServerSession, method s
 	if f == nil {
 		return errNoFront
 	}
+	if params != nil {
+		// On one line, and a text that is none is told here. The tokens stay as they are.
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, params); err != nil {
+			return fmt.Errorf("tidingsmcp: the params of %s are no JSON text: %w", method, err)
+		}
+		params = compact.Bytes()
+	}
 	return session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{Meta: mcp.Meta{noticeKey: string(frameOf(method, params))}})
 }
 
-// frameOf is a notification as JSON text on one line. The params, JSON text or nil, keep their tokens as they are.
+// frameOf is a notification. The params are JSON text on one line, which stays as it is, or nil.
 func frameOf(method string, params json.RawMessage) []byte {
-	var frame bytes.Buffer
-	frame.WriteString(`{"jsonrpc":"2.0","method":`)
-	frame.Write(mustJSON(method))
+	frame := append([]byte(`{"jsonrpc":"2.0","method":`), textJSON(method)...)
 	if params != nil {
-		frame.WriteString(`,"params":`)
-		if err := json.Compact(&frame, params); err != nil {
-			panic(err) // they are ours, or were checked when they were emitted
-		}
+		frame = append(append(frame, `,"params":`...), params...)
 	}
-	frame.WriteByte('}')
-	return frame.Bytes()
+	return append(frame, '}')
 }
 
 // unwrapped is the notification of ours that is inside of one of the SDK's, as a message or the params of one; false: there is none.

@@ -31,7 +31,7 @@ func (t *toolCall) conclude(answer returned) (mcp.Result, error) {
 	}
 	text, err := json.Marshal(result)
 	if err != nil {
-		failure := internal("The tool's result could not be serialised", map[string]any{"reason": "unserialisable"})
+		failure := internal("The tool's result could not be serialised", members{"reason": textJSON("unserialisable")})
 		return t.failed(ctx, failure, "unserialisable")
 	}
 	if isInterim(text) {

@@ -22,15 +22,15 @@ type Principal struct {
 
 // name is the text that stands for it in a store; byte for byte the same in every language, so that servers can share one.
 func (p Principal) name() string {
-	orNull := func(text string) any {
+	orNull := func(text string) string {
 		if text == "" {
-			return nil
+			return "null"
 		}
-		return text
+		return unescaped(text)
 	}
 	var name strings.Builder
 	name.WriteString("auth:")
-	for _, character := range unescaped([]any{orNull(p.Issuer), orNull(p.Subject), p.ClientID}) {
+	for _, character := range "[" + orNull(p.Issuer) + "," + orNull(p.Subject) + "," + unescaped(p.ClientID) + "]" {
 		switch {
 		case character < 0x80:
 			name.WriteRune(character)

@@ -146,14 +146,14 @@ func (r *replay) gap(gap *tidings.Gap) (goesOn bool, err error) {
 
 // gapFrame is how a client is told of a gap.
 func gapFrame(gap *tidings.Gap) []byte {
-	params := map[string]any{"reason": gap.Reason}
+	params := members{"reason": textJSON(string(gap.Reason))}
 	if gap.Earliest != nil {
-		params["earliestSeq"] = *gap.Earliest
+		params["earliestSeq"] = numberJSON(*gap.Earliest)
 	}
 	if gap.Head != nil {
-		params["headSeq"] = *gap.Head
+		params["headSeq"] = numberJSON(*gap.Head)
 	}
-	return frameOf(gapMethod, mustJSON(params))
+	return frameOf(gapMethod, params.text())
 }
 
 // end is the index that the SDK gives the next message of a stream whose writer is here. An error: nobody has counted.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -264,6 +265,13 @@ func TestTheServersOwnRoutes(t *testing.T) {
 	}
 	if body := answered(t, ctx, outlets["others"]); string(body.Data.RequestID) != "2" {
 		t.Errorf("%+v", body)
+	}
+	// Several in one POST, which clients of old may send: each under its own id.
+	client.header = http.Header{"Mcp-Protocol-Version": {"2025-03-26"}}
+	both := client.post("[" + callSteps("5", `{"count":0}`) + "," + callSteps("6", `{"count":0}`) + "]").rest()
+	told := []string{string(answered(t, ctx, outlets["ours"]).Data.RequestID), string(answered(t, ctx, outlets["ours"]).Data.RequestID)}
+	if slices.Sort(told); len(both) != 2 || !slices.Equal(told, []string{"5", "6"}) {
+		t.Errorf("%v, %+v", told, both)
 	}
 	wrong := tidingsmcp.Options{DefaultRoutes: map[string]json.RawMessage{"steps": json.RawMessage(`[{"id":"own","type":"webhook","triggers":["completed"]}]`)}}
 	if err := tidingsmcp.Attach(mcp.NewServer(&mcp.Implementation{}, nil), hub, wrong); err == nil || !strings.Contains(err.Error(), `DefaultRoutes["steps"]`) {

@@ -46,7 +46,7 @@ func (a *attachment) ownRoutes(tool string, link *link) []byte {
 	if len(list) == 0 {
 		return nil
 	}
-	return ownConfig(mustJSON(list))
+	return ownConfig(listJSON(list))
 }
 
 // ownConfig is a config of the server's own routes.

@@ -95,12 +95,12 @@ func (c *RunningCall) record(kind string, params any) {
 	if err != nil {
 		return // the SDK says so to the tool
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil {
+	var said members
+	if json.Unmarshal(text, &said) != nil {
 		return
 	}
-	delete(members, "progressToken")
-	_ = c.Emit(kind, mustJSON(members)) // it has the rules' own shape, and what the store cannot take is told as a gap
+	delete(said, "progressToken")
+	_ = c.Emit(kind, said.text()) // it has the rules' own shape, and what the store cannot take is told as a gap
 }
 
 // begins: from now on it is this call, which begins with everything that waited.

@@ -29,7 +29,7 @@ func (s *EventStore) record(ctx context.Context, sessionID string, held *session
 	if err != nil {
 		return
 	}
-	record := mustJSON(map[string]any{"principal": s.principalIn(ctx)})
+	record := members{"principal": optionalJSON(s.principalIn(ctx))}.text()
 	if _, err := owner.Append(ownerEvent, record, tidings.GivingUp()); err != nil {
 		return
 	}

@@ -34,8 +34,8 @@ func (l *streamLimits) hold(tasks *Tasks, client, task string, now time.Time) (r
 		l.open, l.left = map[string]int{}, map[clientTask]allowance{}
 	}
 	if l.open[client] >= tasks.Streams {
-		return nil, invalidParams("Too many streams of tasks at once", map[string]any{
-			"reason": "limit", "limit": "streams", "max": tasks.Streams,
+		return nil, invalidParams("Too many streams of tasks at once", members{
+			"reason": textJSON("limit"), "limit": textJSON("streams"), "max": numberJSON(tasks.Streams),
 		})
 	}
 	key, most := clientTask{client, task}, float64(tasks.Resumes)
@@ -45,8 +45,9 @@ func (l *streamLimits) hold(tasks *Tasks, client, task string, now time.Time) (r
 	}
 	if left < 1 {
 		wait := (1 - left) * float64(time.Minute.Milliseconds()) / most
-		return nil, invalidParams("The stream of this task was asked for too often", map[string]any{
-			"reason": "limit", "limit": "resumes", "max": tasks.Resumes, "retryAfterMs": int64(math.Round(wait)),
+		return nil, invalidParams("The stream of this task was asked for too often", members{
+			"reason": textJSON("limit"), "limit": textJSON("resumes"), "max": numberJSON(tasks.Resumes),
+			"retryAfterMs": numberJSON(int64(math.Round(wait))),
 		})
 	}
 	if len(l.left) >= pruneAt {

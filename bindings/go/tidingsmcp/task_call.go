@@ -60,12 +60,12 @@ func (c *course) created() (mcp.Result, error) {
 	if err != nil || task == nil {
 		return nil, lost
 	}
-	members, err := c.tasks.shown(task)
+	shown, err := c.tasks.shown(task)
 	if err != nil {
 		return nil, lost
 	}
-	members["resultType"] = json.RawMessage(`"task"`)
-	result := &textResult{members: members}
+	shown["resultType"] = json.RawMessage(`"task"`)
+	result := &textResult{members: shown}
 	if c.acknowledgement != nil {
 		result.SetMeta(map[string]any{acknowledgedMeta: c.acknowledgement})
 	}

@@ -110,12 +110,12 @@ func (a *attachment) getTask(ctx context.Context, asked taskRequest) (*textResul
 	if err != nil {
 		return nil, err
 	}
-	members, err := a.options.Tasks.shown(task)
+	shown, err := a.options.Tasks.shown(task)
 	if err != nil {
 		return nil, internal(noTask, nil)
 	}
-	members["resultType"] = json.RawMessage(`"complete"`)
-	return &textResult{members: members}, nil
+	shown["resultType"] = json.RawMessage(`"complete"`)
+	return &textResult{members: shown}, nil
 }
 
 func (a *attachment) updateTask(ctx context.Context, asked taskRequest) (*textResult, error) {

@@ -59,7 +59,7 @@ func (a *attachment) streamTask(ctx context.Context, asked taskRequest) (*textRe
 	if !asked.modern() {
 		reader := taskReader{asked.session, asked.id}
 		if _, reads := taskReaders.LoadOrStore(reader, true); reads {
-			return nil, invalidParams("This connection has a stream of the task; cancel it first", map[string]any{"reason": "busy"})
+			return nil, invalidParams("This connection has a stream of the task; cancel it first", members{"reason": textJSON("busy")})
 		}
 		defer taskReaders.Delete(reader)
 	}
@@ -119,7 +119,11 @@ func (a *attachment) sendEvents(ctx context.Context, asked taskRequest, front *f
 		}
 		for _, event := range page.Events {
 			// It waits until the connection takes it, so that a slow reader is read for no faster than it reads.
-			if err := front.notify(ctx, asked.session, tasksEventMethod, eventParams(asked.id, event)); err != nil {
+			params, err := eventParams(asked.id, event)
+			if err != nil {
+				return internal("An event of the task cannot be read", members{"reason": textJSON("unreadable"), "seq": numberJSON(event.Seq)})
+			}
+			if err := front.notify(ctx, asked.session, tasksEventMethod, params); err != nil {
 				return err // the connection is gone
 			}
 		}
@@ -134,9 +138,9 @@ func (a *attachment) followTask(ctx context.Context, task *tidings.Task, after t
 	tail, err := stream.Follow(ctx, after)
 	switch {
 	case errors.Is(err, tidings.ErrAhead):
-		data := map[string]any{"reason": "ahead"}
+		data := members{"reason": textJSON("ahead")}
 		if page, err := stream.Read(ctx, tidings.Earliest, 1); err == nil && page.Head != nil {
-			data["headSeq"] = *page.Head
+			data["headSeq"] = numberJSON(*page.Head)
 		}
 		return nil, invalidParams("after lies beyond the newest event", data)
 	case errors.Is(err, tidings.ErrUnknownCursor):
@@ -148,9 +152,9 @@ func (a *attachment) followTask(ctx context.Context, task *tidings.Task, after t
 }
 
 func (a *attachment) eventsGone(id string, gap *tidings.Gap) error {
-	data := map[string]any{"reason": "events_gone", "taskId": id}
+	data := members{"reason": textJSON("events_gone"), "taskId": textJSON(id)}
 	if gap.Earliest != nil {
-		data["earliestSeq"] = *gap.Earliest
+		data["earliestSeq"] = numberJSON(*gap.Earliest)
 	}
 	return wireError(a.options.Tasks.EventsGoneCode, "Task events are no longer available", data)
 }
@@ -166,16 +170,20 @@ func afterOf(given json.RawMessage) (tidings.Place, error) {
 	return tidings.AfterSeq(seq), nil
 }
 
-// eventParams are the params of `notifications/tasks/event`. The payload's text stays as it is.
-func eventParams(id string, event tidings.Event) json.RawMessage {
-	meta := map[string]any{relatedTaskMeta: map[string]string{"taskId": id}}
-	if identity := event.Identity(); identity != (tidings.Identity{}) {
-		meta[eventMeta] = identity
+// eventParams are the params of `notifications/tasks/event`. The payload's text stays as it is; an error: it is none.
+func eventParams(id string, event tidings.Event) (json.RawMessage, error) {
+	if !json.Valid(event.Payload) {
+		return nil, errors.New("the payload is no JSON text")
 	}
-	params := append([]byte(`{"seq":`), strconv.FormatUint(event.Seq, 10)...)
-	params = append(append(params, `,"taskId":`...), mustJSON(id)...)
-	params = append(append(params, `,"type":`...), mustJSON(event.Type)...)
-	params = append(append(params, `,"payload":`...), event.Payload...)
-	params = append(append(params, `,"_meta":`...), mustJSON(meta)...)
-	return append(params, '}')
+	meta := members{relatedTaskMeta: members{"taskId": textJSON(id)}.text()}
+	if identity := event.Identity(); identity != (tidings.Identity{}) {
+		text, err := json.Marshal(identity)
+		if err != nil {
+			return nil, err
+		}
+		meta[eventMeta] = text
+	}
+	return members{
+		"seq": numberJSON(event.Seq), "taskId": textJSON(id), "type": textJSON(event.Type), "payload": event.Payload, "_meta": meta.text(),
+	}.text(), nil
 }

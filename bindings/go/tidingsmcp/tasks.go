@@ -65,13 +65,13 @@ func (t Tasks) whole() Tasks {
 func (t *Tasks) mode(tool string) TaskMode { return t.Tools[tool] }
 
 // shown are the members of a task on the wire.
-func (t *Tasks) shown(task *tidings.Task) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(task.JSON, &members); err != nil {
+func (t *Tasks) shown(task *tidings.Task) (members, error) {
+	var shown members
+	if err := json.Unmarshal(task.JSON, &shown); err != nil {
 		return nil, err
 	}
-	members["pollIntervalMs"] = mustJSON(t.Poll.Milliseconds())
-	return members, nil
+	shown["pollIntervalMs"] = numberJSON(t.Poll.Milliseconds())
+	return shown, nil
 }
 
 // places are how many tasks of one principal run now, by the name that they are counted under.

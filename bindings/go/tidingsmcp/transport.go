@@ -59,12 +59,14 @@ func (f *fronted) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 	extra.Header.Set(frontHeader, f.token)
 	own.Extra = extra
-	if request.Method == listen || request.Method == toolsCall && (everyCall.Load() || mayConcern(request.Params)) {
+	if request.Method == listen || request.Method == toolsCall {
 		id, err := json.Marshal(request.ID.Raw())
 		if err != nil {
 			return nil, err
 		}
-		if params, changed := movedParams(request.Method, request.Params, id); changed {
+		if request.Method == toolsCall && !mayConcern(request.Params) {
+			setID(extra.Header, id)
+		} else if params, changed := movedParams(request.Method, request.Params, id); changed {
 			own.Params = params
 		}
 	}

@@ -1,11 +1,9 @@
 package tidingsmcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,35 +13,35 @@ import (
 
 // The errors of our own, in the words that they have in every language. data may be nil.
 
-func internal(message string, data map[string]any) error {
+func internal(message string, data members) error {
 	return wireError(jsonrpc.CodeInternalError, message, data)
 }
 
-func invalidParams(message string, data map[string]any) error {
+func invalidParams(message string, data members) error {
 	return wireError(jsonrpc.CodeInvalidParams, message, data)
 }
 
-func wireError(code int64, message string, data map[string]any) error {
+func wireError(code int64, message string, data members) error {
 	failure := &jsonrpc.Error{Code: code, Message: message}
 	if data != nil {
-		failure.Data = mustJSON(data)
+		failure.Data = data.text()
 	}
 	return failure
 }
 
 func unavailable(message string) error {
-	return internal(message, map[string]any{"reason": "unavailable", "retryable": true})
+	return internal(message, members{"reason": textJSON("unavailable"), "retryable": boolJSON(true)})
 }
 
 // timedOut is the answer for a tool that was stopped because its time was over, of a call that nobody watches.
 func timedOut(timeout time.Duration) error {
-	return internal("The tool call timed out", map[string]any{"reason": "timeout", "timeoutMs": timeout.Milliseconds()})
+	return internal("The tool call timed out", members{"reason": textJSON("timeout"), "timeoutMs": numberJSON(timeout.Milliseconds())})
 }
 
 // undeclared is the answer to a request that needs the Tasks extension and did not declare it.
 func undeclared() error {
 	return wireError(mcp.CodeMissingRequiredClientCapabilities, "The client did not declare the extension '"+tasksExtension+"'",
-		map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: map[string]any{}}}})
+		members{"requiredCapabilities": members{"extensions": members{tasksExtension: members{}.text()}.text()}.text()})
 }
 
 // unknownTask is the same for one that never was, is over, or belongs to somebody else.
@@ -58,7 +56,7 @@ func failed(what string, err error) error {
 	case known.Code == tidings.ErrInvalidArgument:
 		return invalidParams(known.Message, nil)
 	default:
-		return internal(what, map[string]any{"reason": string(known.Code), "retryable": known.Retryable()})
+		return internal(what, members{"reason": textJSON(string(known.Code)), "retryable": boolJSON(known.Retryable())})
 	}
 }
 
@@ -71,48 +69,37 @@ func endedElsewhere(ended *tidings.Ended, callID string) error {
 	if ended.Outcome == tidings.TimedOut {
 		reason, message = "timeout", "The tool call timed out"
 	}
-	return internal(message, map[string]any{"reason": reason, "callId": callID})
+	return internal(message, members{"reason": textJSON(reason), "callId": textJSON(callID)})
 }
 
 // textResult is a result with members that no type of the SDK has.
 type textResult struct {
 	mcp.ResultBase
-	members map[string]json.RawMessage
+	members members
 }
 
 // MarshalJSON writes the members, and the _meta that the SDK may have added to.
 func (r *textResult) MarshalJSON() ([]byte, error) {
 	if len(r.Meta) == 0 {
-		return json.Marshal(r.members)
+		return r.members.text(), nil
 	}
-	members := maps.Clone(r.members)
-	if members == nil {
-		members = map[string]json.RawMessage{}
+	all := maps.Clone(r.members)
+	if all == nil {
+		all = members{}
 	}
 	meta, err := json.Marshal(r.Meta)
 	if err != nil {
 		return nil, err
 	}
-	members["_meta"] = meta
-	return json.Marshal(members)
+	all["_meta"] = meta
+	return all.text(), nil
 }
 
 // emptyResult is one that says nothing but that it is complete, which clients of old do not expect.
 func emptyResult(modern bool) *textResult {
-	result := &textResult{members: map[string]json.RawMessage{}}
+	result := &textResult{members: members{}}
 	if modern {
 		result.members["resultType"] = json.RawMessage(`"complete"`)
 	}
 	return result
-}
-
-// unescaped is the JSON text of a value of our own, with <, > and & as they are.
-func unescaped(value any) string {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		panic(err)
-	}
-	return strings.TrimSuffix(text.String(), "\n")
 }
