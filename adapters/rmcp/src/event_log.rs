@@ -1,7 +1,7 @@
 //! rmcp's `EventStore` on a hub.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) fn scope_of(session: &str) -> String {
 /// What is stored is handed on at once and committed in groups, within milliseconds. After a crash that took events back, a
 /// client that has seen them is told so (`regressed`); see [`committed`](Self::committed).
 ///
-/// It never answers an error: rmcp would lose the message. What could not be stored is counted by
+/// It never answers an error, unless the session was ended: rmcp would lose the message. What could not be stored is counted by
 /// [`failures`](Self::failures), goes out with the event id of the message before it, and cannot be replayed.
 pub struct EventLog {
     hub: Hub,
@@ -56,7 +56,21 @@ pub struct EventLog {
     committed: bool,
     open: Mutex<Open>,
     failures: AtomicU64,
+    /// The session was ended: nobody reads its own stream any more.
+    over: AtomicBool,
 }
+
+/// Why a message is not taken for a session that was ended.
+#[derive(Debug)]
+pub(crate) struct SessionOver;
+
+impl std::fmt::Display for SessionOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the session was ended")
+    }
+}
+
+impl std::error::Error for SessionOver {}
 
 /// The streams that messages are being stored in, by rmcp's names.
 #[derive(Default)]
@@ -103,8 +117,8 @@ impl EventLog {
 
     /// For a session whose id is yet to be drawn.
     pub(crate) fn unscoped(hub: Hub) -> Self {
-        let (open, failures) = (Mutex::default(), AtomicU64::new(0));
-        Self { hub, scope: OnceLock::new(), committed: false, open, failures }
+        let (open, failures, over) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
+        Self { hub, scope: OnceLock::new(), committed: false, open, failures, over }
     }
 
     /// Hands a message on only once it is committed, as the documentation of rmcp's trait asks: an event id that a client
@@ -124,6 +138,12 @@ impl EventLog {
     /// How many messages could not be stored, and how many streams could not be read because the store failed.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Its client ends the session. rmcp may still have something to send on the session's own stream, which it would say it
+    /// has sent, although nobody can read it: from now on that fails.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     /// The session is over here: the streams of its requests end. Its own goes on where the session is restored.
@@ -239,6 +259,9 @@ fn append(writer: &Writer, kind: &str, payload: &[u8], ends: bool) -> tidings::R
 #[async_trait::async_trait]
 impl EventStore for EventLog {
     async fn store_event(&self, stream_id: &str, event: &ServerSseMessage) -> Result<EventId, EventStoreError> {
+        if self.over.load(Ordering::Acquire) && stream_id.ends_with(COMMON_SUFFIX) {
+            return Err(Box::new(SessionOver));
+        }
         match self.store(stream_id, event).await {
             Ok(event_id) => {
                 if self.committed

@@ -5,20 +5,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use http::request::Parts;
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::{Peer, RequestContext, ServiceError};
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionWorkerError, SessionError};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 use tidings::proto::route::OutletName;
 use tidings::proto::wire::sep992::{ROUTE_MESSAGE, ROUTE_SIGNAL};
 use tidings::proto::wire::tidings::TRIGGERED;
-use tidings::{HostDelivery, Outlet, OutletOptions, Refusal, StdioPeer};
+use tidings::{HostDelivery, Hub, Outlet, OutletOptions, Refusal, StdioPeer};
 use tokio::task::JoinHandle;
 
 use crate::adapter::Adapter;
 use crate::call::custom;
+use crate::event_log::SessionOver;
 use crate::fan_out::lock;
 use crate::principal::{Asker, is_modern};
 use crate::random::random;
+use crate::session_record;
 
 /// The places of the connections that one handler serves: one, unless a program shares the handler among sessions.
 #[derive(Default)]
@@ -31,6 +34,8 @@ pub(crate) struct SessionPlaces {
 struct Place {
     callers: CallersPlace,
     peer: Peer<RoleServer>,
+    /// The id of a session over HTTP that has a record, which every process on the store may end.
+    session: Option<String>,
     serving: Vec<JoinHandle<()>>,
 }
 
@@ -78,6 +83,7 @@ impl SessionPlaces {
         let mut place = Place {
             callers: CallersPlace { name: random()?, types: Vec::new() },
             peer: context.peer.clone(),
+            session: asker.session.clone().filter(|_| terms.restores()),
             serving: Vec::new(),
         };
         // The process at the other end of stdin is the client's only where stdin is the connection.
@@ -98,29 +104,59 @@ impl Place {
         match terms.hub.outlet(OutletName::peer(kind, &self.callers.name), OutletOptions::default()) {
             Ok(outlet) => {
                 self.callers.types.push(kind);
-                self.serving.push(tokio::spawn(serve(outlet, self.peer.clone(), doorbell)));
+                let teller = Teller { peer: self.peer.clone(), session: self.session.clone(), hub: terms.hub.clone() };
+                self.serving.push(tokio::spawn(serve(outlet, teller, doorbell)));
             }
             Err(error) => tracing::warn!(%error, kind, "a session could not be offered as a place"),
         }
     }
 }
 
-async fn serve(outlet: Outlet, peer: Peer<RoleServer>, doorbell: Option<Arc<StdioPeer>>) {
+async fn serve(outlet: Outlet, teller: Teller, doorbell: Option<Arc<StdioPeer>>) {
     while let Some(delivery) = outlet.next().await {
         // Whether it came too late shows in the store.
         let _ = match &doorbell {
             Some(doorbell) => ring(delivery, doorbell),
-            None => tell(delivery, &peer).await,
+            None => teller.tell(delivery).await,
         };
     }
 }
 
-async fn tell(delivery: HostDelivery, peer: &Peer<RoleServer>) -> bool {
-    let body: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
-    match peer.send_notification(custom(TRIGGERED, body)).await {
-        Ok(()) => delivery.confirm(),
-        Err(_) if peer.is_transport_closed() => delivery.refuse(Refusal::Unreachable),
-        Err(_) => delivery.refuse(Refusal::Failed),
+/// Writes into a session.
+struct Teller {
+    peer: Peer<RoleServer>,
+    session: Option<String>,
+    hub: Hub,
+}
+
+impl Teller {
+    async fn tell(&self, delivery: HostDelivery) -> bool {
+        let body: Value = serde_json::from_slice(&delivery.body).unwrap_or_default();
+        match self.peer.send_notification(custom(TRIGGERED, body)).await {
+            // Its client has ended it at another process, and can read nothing of it any more.
+            Ok(()) if self.is_ended() => delivery.refuse(Refusal::Unreachable),
+            Ok(()) => delivery.confirm(),
+            Err(error) if is_over(&error) || self.peer.is_transport_closed() => delivery.refuse(Refusal::Unreachable),
+            Err(_) => delivery.refuse(Refusal::Failed),
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        let Some(session) = &self.session else { return false };
+        session_record::is_ended(&self.hub, session).unwrap_or_else(|error| {
+            tracing::warn!(%error, "it could not be looked whether a session was ended");
+            false
+        })
+    }
+}
+
+/// Whether a message was not sent because its session is over, and not for what may pass.
+pub(crate) fn is_over(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return matches!(error, ServiceError::TransportClosed) };
+    match error.error.downcast_ref() {
+        Some(LocalSessionWorkerError::TransportClosed) => true,
+        Some(LocalSessionWorkerError::FailToHandleMessage(SessionError::EventStore(why))) => why.is::<SessionOver>(),
+        _ => false,
     }
 }
 

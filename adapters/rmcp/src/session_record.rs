@@ -40,6 +40,12 @@ impl SessionRecords {
     }
 }
 
+/// Whether a session on record was ended by its client, at any process on the store.
+pub(crate) fn is_ended(hub: &Hub, session: &str) -> tidings::Result<bool> {
+    let record = hub.stream(scope_of(session), NAME)?.info()?;
+    Ok(record.is_some_and(|record| record.closed_at.is_some()))
+}
+
 #[async_trait::async_trait]
 impl SessionStore for SessionRecords {
     async fn load(&self, session_id: &str) -> Result<Option<SessionState>, SessionStoreError> {

@@ -108,6 +108,7 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Error> {
         let Some(session) = self.sessions.write().await.remove(id) else { return Ok(()) };
+        session.events.end();
         let closed = session.manager.close_session(id).await;
         session.events.close_requests();
         closed
@@ -160,5 +161,48 @@ impl SessionManager for Sessions {
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {
         Some(Arc::clone(&self.stateless) as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::RoleServer;
+    use rmcp::service::ServiceError;
+    use rmcp::transport::{DynamicTransportError, Transport as _};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::session_place::is_over;
+
+    fn message<T: serde::de::DeserializeOwned>(message: Value) -> T {
+        serde_json::from_value(message).expect("a message")
+    }
+
+    /// rmcp's worker may send what waits before it sees that the session was ended, which it draws: as often as not.
+    #[tokio::test]
+    async fn what_is_sent_into_a_session_that_was_ended_is_not_told_as_sent() {
+        let sessions = Sessions::new(Hub::open("memory:").expect("a hub"));
+        for _ in 0..32 {
+            let (id, mut transport) = sessions.create_session().await.expect("a session");
+            let begin = message(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}));
+            let answer = async {
+                transport.receive().await.expect("initialize");
+                let answer = message(json!({"jsonrpc": "2.0", "id": 0, "result": {}}));
+                transport.send(answer).await.expect("it is sent");
+            };
+            tokio::join!(sessions.initialize_session(&id, begin), answer).0.expect("initialized");
+            let triggered =
+                || message(json!({"jsonrpc": "2.0", "method": "notifications/io.tidings/triggered", "params": {}}));
+            transport.send(triggered()).await.expect("it is kept, whether somebody listens or not");
+            // Neither waits, so that the worker finds both.
+            let sending = transport.send(triggered());
+            let closing = sessions.close_session(&id);
+            let (closed, sent) = tokio::join!(biased; closing, sending);
+            closed.expect("it is closed");
+            let failed = sent.expect_err("nobody can read it");
+            let failed = DynamicTransportError::new::<Transport, RoleServer>(failed);
+            assert!(is_over(&ServiceError::TransportSend(failed)));
+        }
     }
 }

@@ -161,3 +161,30 @@ async fn a_task_that_was_killed_is_told_elsewhere() {
     assert_eq!(told.method(), "notifications/tasks");
     assert_eq!((&told.message["params"]["taskId"], &told.message["params"]["status"]), (&id, &json!("failed")));
 }
+
+/// A session may be ended at any process: what another one then sends into it is delivered to nobody, and the next route has
+/// its turn.
+#[tokio::test]
+async fn what_is_sent_into_a_session_that_was_ended_elsewhere_is_not_delivered() {
+    let dir = TempDir::new().expect("a folder");
+    let stand = || {
+        let hub = Hub::with(&database(dir.path()), options()).expect("a hub");
+        Stand::with(Desk::default(), hub, |adapter| adapter.routes(["message", "callback"]).open(["seen"]))
+    };
+    let (one, other) = (stand(), stand());
+    let name = tidings::proto::route::OutletName::callback("seen");
+    let place = one.hub.outlet(name, tidings::OutletOptions::default()).expect("a place");
+    let client = Client::legacy(&one.socket).await;
+    let config = json!({"routes": [
+        {"id": "first", "type": "message", "triggers": ["completed"]},
+        {"id": "next", "type": "callback", "endpoint": "seen", "triggers": ["completed"]},
+    ]});
+    let mut answer = client.call(1, "steps", json!({"n": 0}), Some(config)).await;
+    answer.any().await.expect("it has begun");
+    client.with_socket(&other.socket).delete().await;
+    one.desk.open();
+    let delivery = timeout(HANG, place.next()).await.expect("it is told").expect("the place is open");
+    let body: serde_json::Value = serde_json::from_slice(&delivery.body).expect("JSON");
+    assert_eq!((&body["name"], &body["data"]["route"]), (&json!("tool_call.completed"), &json!("next")));
+    assert!(delivery.confirm());
+}
