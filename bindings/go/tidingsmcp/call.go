@@ -7,7 +7,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	tidings "github.com/tidings-mcp/tidings/bindings/go"
 )
@@ -142,18 +141,22 @@ func (t *toolCall) start(ctx context.Context, request *mcp.CallToolRequest) <-ch
 
 // accept has the call and its config on disk.
 func (t *toolCall) accept(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, acceptWithin)
-	defer cancel()
 	asked := t.asked()
-	asked.Config, asked.Timeout = t.config, t.timeout
 	if t.brought {
-		asked.RouteTypes, asked.Open = t.routeTypes(t.link), t.options.Open
+		open, err := t.judge(ctx)
+		if err != nil {
+			return err
+		}
+		asked.RouteTypes, asked.Open = t.routeTypes(t.link), open
 	} else {
 		asked.RouteTypes, asked.Open = typesIn(t.config), namesIn(t.config)
 	}
+	asked.Config, asked.Timeout = t.config, t.timeout
 	if t.link != nil && toSession(t.config) {
 		asked.Peer = t.link.place()
 	}
+	ctx, cancel := context.WithTimeout(ctx, acceptWithin)
+	defer cancel()
 	call, err := t.hub.BeginCall(ctx, asked)
 	var refused *tidings.ConfigError
 	switch {
@@ -161,11 +164,7 @@ func (t *toolCall) accept(ctx context.Context) error {
 		t.call = call
 		return nil
 	case errors.As(err, &refused):
-		return &jsonrpc.Error{
-			Code:    jsonrpc.CodeInvalidParams,
-			Message: "notificationConfig was rejected and nothing ran; data.faults says why",
-			Data:    refused.Data,
-		}
+		return rejected(refused.Data)
 	default:
 		return unavailable("notificationConfig could not be stored and nothing ran; try again later")
 	}

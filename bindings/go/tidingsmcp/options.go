@@ -29,6 +29,8 @@ type Options struct {
 	SignalAsRoot bool
 	// Open are the names that routes of type `callback` and `message` may have.
 	Open []string
+	// Policy judges the configs of clients, and opens names to them; nil allows what the rules do.
+	Policy Policy
 	// DefaultRoutes are the server's own, by tool, each the JSON text of a list of routes as in a config; under "" those of all other
 	// tools. They are for calls whose client brings no config: one that does is told by its own routes only. Nobody has to allow them
 	// and nobody is told of them.

@@ -7,7 +7,7 @@ import (
 
 // routeTypes are the types of routes that a session may use; nil is a request that no connection outlives.
 func (a *attachment) routeTypes(link *link) []string {
-	byName := len(a.options.Open) > 0
+	byName := len(a.options.Open) > 0 || a.options.Policy != nil
 	types := []string{}
 	for _, kind := range a.options.Routes {
 		switch kind {
