@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::{
-    self, FaultStore, Receiver, Reply, Request, SECRET, TestClock, begin, local, over, over_with, wait,
+    self, FaultStore, Receiver, Reply, Request, SECRET, SOON, TestClock, begin, local, over, over_with, wait,
 };
 use tidings::proto::firing::{BATCH_FRAME_BYTES, batch_id};
 use tidings::proto::stream::Cursor;
@@ -85,7 +85,7 @@ fn a_full_batch_is_one_request() {
 #[test]
 fn a_repeat_has_the_same_id_and_bytes() {
     let store = FaultStore::new();
-    let receiver = Receiver::scripted(vec![Reply::Status(500, ""), Reply::OK]);
+    let receiver = Receiver::scripted(vec![SOON, Reply::OK]);
     let clock = TestClock::new();
     let hub = over_with(&store, local(), &clock);
     let config = batching(&receiver.endpoint, "r", 10, 5_000, "");
@@ -96,8 +96,8 @@ fn a_repeat_has_the_same_id_and_bytes() {
     clock.advance(Duration::from_millis(1));
     store.wait_deliveries(&[Retrying, Retrying]);
     complete(&hub, &config, r#"{"n":3}"#);
-    // Beyond the first wait of at most a second, and before the third one's time.
-    clock.advance(Duration::from_millis(1_001));
+    // Beyond the first wait of at most two seconds, and before the third one's time.
+    clock.advance(Duration::from_secs(2));
     let requests = receiver.wait_for(2);
     assert_eq!(requests[0].text(), expected(&enqueued(&store)[..2]));
     assert_eq!(requests[0].body, requests[1].body);
@@ -168,7 +168,7 @@ fn each_firing_of_a_refused_batch_goes_its_own_way() {
 fn a_cursor_is_a_watermark() {
     let store = FaultStore::new();
     // The first request of each call is refused, everything else taken.
-    let receiver = Receiver::scripted(vec![Reply::Status(500, ""), Reply::OK]);
+    let receiver = Receiver::scripted(vec![SOON, Reply::OK]);
     let clock = TestClock::new();
     let hub = over_with(&store, local(), &clock);
     let config = support::config(&receiver.endpoint, &["streaming", "completed"]);
@@ -189,7 +189,7 @@ fn a_cursor_is_a_watermark() {
     // It opens the stream where it says.
     let mut tail = hub.resume(&call.writer().key().scope, &cursor(&requests[1]).to_string()).expect("good");
     assert_eq!(support::seqs(&support::drain(&mut tail)), [0, 1]);
-    clock.advance(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(2));
     store.wait_deliveries(&[Delivered, Delivered]);
     let repeat = &receiver.wait_for(3)[2];
     assert_eq!(repeat.body, requests[0].body, "the same bytes");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{
-    ENDS, FaultStore, Gate, HANG, Receiver, Reply, SECRET, TestClock, begin, config, local, over, over_with, route,
-    wait,
+    ENDS, FaultStore, Gate, HANG, Receiver, Reply, SECRET, SOON, TestClock, begin, config, local, over, over_with,
+    route, wait,
 };
 use tidings::proto::webhook::{Received, Secret, verify};
 use tidings::store::{
@@ -26,9 +26,6 @@ fn stored(store: &FaultStore, nth: usize) -> Vec<u8> {
     let bodies = store.ops().into_iter().filter_map(|op| if let Op::Enqueue(new) = op { Some(new.body) } else { None });
     bodies.skip(nth).map(|body| body.to_vec()).next().expect("enqueued")
 }
-
-/// A failure with a next attempt, which is not at once: a wait that is drawn may be none.
-const SOON: Reply = Reply::Status(503, "retry-after: 1\r\n");
 
 /// Waits until the only delivery has been settled so often, and answers how it stands.
 fn settled(store: &FaultStore, times: usize) -> DeliverySummary {
@@ -514,12 +511,14 @@ fn more_deliveries_than_slots() {
 /// An endpoint that was allowed when the config came and is not any more: no connection is made (fault 13).
 #[test]
 fn an_address_that_is_denied_by_now() {
-    let (store, receiver) = (FaultStore::new(), Receiver::scripted(vec![Reply::Status(500, "")]));
-    let hub = over(&store, local());
+    let (store, clock) = (FaultStore::new(), TestClock::new());
+    let receiver = Receiver::scripted(vec![SOON]);
+    let hub = over_with(&store, local(), &clock);
     fire(&hub, &config(&receiver.endpoint, &["completed"]));
     settled(&store, 1);
     assert!(hub.close(HANG));
-    let strict = over(&store, Options::default());
+    clock.advance(Duration::from_secs(2));
+    let strict = over_with(&store, Options::default(), &clock);
     let delivery = settled(&store, 2);
     assert_eq!((delivery.state, delivery.last_error.as_deref()), (Retrying, Some("denied")));
     let shown = strict.deliveries(Some("tester"), None, None, 1).expect("reads").remove(0);
@@ -539,10 +538,17 @@ fn redirects_lead_nowhere() {
     let leaked: &'static str = Box::leak(format!("location: {}\r\n", target.endpoint).into_boxed_str());
     for location in [leaked, "location: http://169.254.169.254/latest/meta-data/\r\n"] {
         for status in [301, 302, 303, 307, 308] {
-            let (store, receiver) = (FaultStore::new(), Receiver::scripted(vec![Reply::Status(status, location)]));
-            let hub = over_with(&store, local(), &TestClock::new());
-            fire(&hub, &config(&receiver.endpoint, &["completed"]));
-            let delivery = settled(&store, 1);
+            let first = || {
+                let (store, clock) = (FaultStore::new(), TestClock::new());
+                let receiver = Receiver::scripted(vec![Reply::Status(status, location)]);
+                let hub = over_with(&store, local(), &clock);
+                fire(&hub, &config(&receiver.endpoint, &["completed"]));
+                (settled(&store, 1), clock.now(), receiver, hub)
+            };
+            // One wait of a thousand is none at all: then there is a second attempt.
+            let (delivery, _, receiver, hub) = std::iter::repeat_with(first)
+                .find(|(delivery, now, ..)| delivery.attempts == 1 && delivery.due > *now)
+                .expect("without end");
             assert_eq!((delivery.state, delivery.last_error.as_deref()), (Retrying, Some("http_3xx")), "{status}");
             assert_eq!(receiver.connections(), 1);
             assert!(hub.close(HANG));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{FaultStore, Gate, HANG, Receiver, Reply, TestClock, begin, config, local, over, over_with, wait};
+use crate::support::{
+    FaultStore, Gate, HANG, Receiver, Reply, SOON, TestClock, begin, config, local, over, over_with, wait,
+};
 use tidings::proto::id::RequestId;
 use tidings::store::{DeliveryState, Store};
 use tidings::{BeginCall, ErrorCode, Hub};
@@ -95,7 +97,7 @@ fn a_trace_is_carried_into_the_webhook() {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     for (given, sent) in [(Some(trace), trace), (Some("00-zz"), ""), (None, "")] {
         let (store, clock) = (FaultStore::new(), TestClock::new());
-        let receiver = Receiver::scripted(vec![Reply::Status(500, ""), Reply::OK]);
+        let receiver = Receiver::scripted(vec![SOON, Reply::OK]);
         let hub = over_with(&store, local(), &clock);
         let config = config(&receiver.endpoint, &["completed"]);
         let request_id = RequestId::from(7_i64);

@@ -122,6 +122,7 @@ fn claims_of_two_processes() {
     assert_eq!(code(old.append("message", b"\"a3\"", None)), ErrorCode::Fenced);
     assert_eq!(code(old.close()), ErrorCode::Fenced);
     assert!(old.closed() && !new.closed());
+    wait(first.flush(PROCESS)).expect("committed"); // by then it is counted
     assert_eq!((first.stats().events, first.stats().refused, first.stats().buffered), (2, 1, 0));
 
     assert_eq!(new.append_and_close("message", b"\"b2\"").expect("numbered"), 2);
@@ -160,6 +161,7 @@ fn a_new_writer_whose_key_is_taken_is_refused() {
     store.block(false);
     assert_eq!(code(wait(second.flush(PROCESS))), ErrorCode::InvalidArgument);
     assert!(second.closed());
+    wait(hub.flush(PROCESS)).expect("committed"); // by then it is counted
     assert_eq!(hub.stats().refused, 2);
     let unknown = hub.resume("s", &second.cursor());
     assert_eq!(code(unknown), ErrorCode::UnknownCursor, "it never came to be");
@@ -192,6 +194,7 @@ fn appends_of_many_threads_and_their_flushes() {
     writer.close().expect("open until now");
     let tail = &mut hub.resume("s", &writer.cursor_after(0)).expect("a tail");
     assert_eq!(seqs(&drain(tail)), (1..THREADS as u64 * EACH).collect::<Vec<_>>());
+    wait(hub.flush(PROCESS)).expect("committed"); // readers may see it before it is counted
     assert_eq!(hub.stats().buffered, 0);
 }
 

@@ -33,6 +33,8 @@ fn main() -> Result<(), Failure> {
     let mut options = Options::default();
     options.address =
         Policy { allow_networks: vec![Network::parse("127.0.0.0/8")?], allow_http: true, ..Policy::default() };
+    // What it says of an end is to be on disk, however long the disk takes.
+    options.outcome_wait = std::time::Duration::from_secs(300);
     if mode == "storm" || mode == "storm-over" {
         // Nothing but the endpoints' own failures is to slow it down.
         options.endpoint_rate = None;

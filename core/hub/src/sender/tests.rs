@@ -114,9 +114,10 @@ fn an_answer_and_its_retry_after() {
 #[test]
 fn nobody_listens() {
     run(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
+        // Held, so that nobody else gets it: a socket that is bound and does not listen.
+        let held = TcpSocket::new_v4().unwrap();
+        held.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let port = held.local_addr().unwrap().port();
         let sent = send(&format!("http://127.0.0.1:{port}/"), HANG).await;
         assert_eq!(sent, Sent::Failed(Category::ConnectionRefused));
     });

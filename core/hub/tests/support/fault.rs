@@ -48,8 +48,9 @@ struct Faults {
     failed: u64,
     /// Groups that were to survive a loss of power.
     disk: u64,
-    /// Every operation that was committed without being refused.
+    /// Every operation that was committed without being refused, and where the groups of them end.
     ops: Vec<Op>,
+    ends: Vec<usize>,
 }
 
 impl FaultStore {
@@ -164,6 +165,13 @@ impl FaultStore {
         self.faults.lock().expect("faults").ops.iter().filter(|op| what(op)).count()
     }
 
+    /// In how many groups this process has committed such operations.
+    pub fn count_groups(&self, what: impl Fn(&Op) -> bool) -> usize {
+        let faults = self.faults.lock().expect("faults");
+        let starts = std::iter::once(0).chain(faults.ends.iter().copied());
+        starts.zip(&faults.ends).filter(|(start, end)| faults.ops[*start..**end].iter().any(&what)).count()
+    }
+
     /// Waits until there are deliveries, and all of them are in these states, in order of their enqueueing.
     pub fn wait_deliveries(&self, states: &[DeliveryState]) -> Vec<DeliverySummary> {
         self.wait_for(|store| {
@@ -221,6 +229,8 @@ impl Layer for FaultStore {
                         faults.ops.extend(commit.ops.iter().cloned());
                     }
                 }
+                let end = faults.ops.len();
+                faults.ends.push(end);
                 self.shared.version.fetch_add(1, Ordering::SeqCst);
                 results
             }

@@ -7,7 +7,7 @@ mod receiver;
 
 pub use clock::TestClock;
 pub use fault::FaultStore;
-pub use receiver::{Gate, Receiver, Reply, Request};
+pub use receiver::{Gate, Receiver, Reply, Request, SOON};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub fn local() -> Options {
         allow_http: true,
         ..Policy::default()
     };
+    // However busy the machine is: a test that is about this wait says how long it is.
+    options.outcome_wait = HANG;
     options
 }
 

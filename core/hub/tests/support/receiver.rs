@@ -53,6 +53,9 @@ impl Reply {
     }
 }
 
+/// A failure with a next attempt, which is due in one or two seconds and not at once: a wait that is drawn may be none.
+pub const SOON: Reply = Reply::Status(503, "retry-after: 1\r\n");
+
 type Script = dyn Fn(&Request, usize) -> Reply + Send + Sync;
 
 #[derive(Default)]
