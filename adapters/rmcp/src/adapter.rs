@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use rmcp::transport::{IntoTransport, Transport};
 use rmcp::{RoleServer, ServerHandler, service::RequestContext};
 use serde_json::Value;
 use tidings::proto::wire::sep992::ROUTE_SIGNAL;
@@ -12,6 +13,7 @@ use tidings::{DetachLimits, Hub, StdioPeer};
 
 use crate::fan_out::FanOut;
 use crate::front::Front;
+use crate::overheard::Overheard;
 use crate::own_routes::{OwnRoutes, checked};
 use crate::principal::{Authenticate, Principal};
 use crate::session_record::SessionRecords;
@@ -231,6 +233,16 @@ impl Adapter {
     /// What stands before that service, whose handlers have to be those of [`watch`](Self::watch); see [`Front`].
     pub fn front<S>(&self, service: S) -> Front<S> {
         Front::new(service).listening(self.tells)
+    }
+
+    /// That transport, by which progress that a tool sends with rmcp's `Peer` becomes events of its call. For connections that are
+    /// no session of [`sessions`](Self::sessions), which have it already: pipes, sockets.
+    pub fn transport<T, E, A>(&self, transport: T) -> Overheard<impl Transport<RoleServer, Error = E> + use<T, E, A>>
+    where
+        T: IntoTransport<RoleServer, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        Overheard::new(transport.into_transport())
     }
 
     /// What stands before stdin where a server speaks over stdio, and its handler is one of [`watch`](Self::watch); see

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::adapter::Adapter;
 use crate::front::{Config, Gone};
+use crate::overheard::Hearing;
 use crate::own_routes::OwnConfig;
 use crate::principal::{Asker, is_modern};
 use crate::running::RunningCall;
@@ -81,12 +82,18 @@ impl Asked {
         RequestId::parse(&serde_json::to_vec(&self.context.id).ok()?).ok()
     }
 
-    /// What the tool is given: a way to stop it and the call that it runs in.
-    pub(crate) fn tool_context(&self, stop: &CancellationToken, running: RunningCall) -> RequestContext<RoleServer> {
+    /// What the tool is given: a way to stop it and the call that it runs in, which hears what it says until what stands beside
+    /// it is dropped.
+    pub(crate) fn tool_context(
+        &self,
+        stop: &CancellationToken,
+        running: RunningCall,
+    ) -> (RequestContext<RoleServer>, Hearing) {
         let mut context = self.context.clone();
         context.ct = stop.clone();
+        let hearing = Hearing::of(&mut context, &running);
         context.extensions.insert(running);
-        context
+        (context, hearing)
     }
 }
 
@@ -145,7 +152,7 @@ pub(crate) async fn watched<H: ServerHandler>(
     let acknowledgement = acknowledge(&call, &asked).await;
     let stop = CancellationToken::new();
     let running = RunningCall::begun(call.clone(), &asked.context);
-    let context = asked.tool_context(&stop, running);
+    let (context, _hearing) = asked.tool_context(&stop, running);
     let mut tool = pin!(handler.call_tool(asked.params.clone(), context));
     let mut ended = pin!(call.ended());
     let mut leaving = Leaving::new(&asked);

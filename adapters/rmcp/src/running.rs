@@ -3,13 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleServer;
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::model::{ProgressNotification, ProgressNotificationParam, ProgressToken, ServerNotification};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::json;
 use tidings::proto::id::CallId;
 use tidings::proto::wire::tidings::EVENT_PROGRESS;
 use tidings::{Call, ErrorCode};
 use tokio::sync::Notify;
+
+use crate::overheard::Recorded;
 
 /// Bytes of events after which waiting for a tool is over: they have to go somewhere.
 const BUFFER: usize = 256 << 10;
@@ -64,6 +66,11 @@ impl RunningCall {
         context.extensions.get::<Self>().cloned().unwrap_or_else(|| Self::plain(context))
     }
 
+    /// Whether they are of the same call.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Our id of the call; `None` for one that the store does not know.
     pub fn id(&self) -> Option<CallId> {
         match &*self.state() {
@@ -89,8 +96,8 @@ impl RunningCall {
         self.say(true, name, payload)
     }
 
-    /// Progress: told to the client, if it gave a token, and kept as an event of the call. Use it instead of rmcp's
-    /// `notify_progress`, of which nothing is kept. A client that is gone is no error.
+    /// Progress: told to the client, if it gave a token, and kept as an event of the call, which that of rmcp's `notify_progress`
+    /// is only with the client's token. A client that is gone is no error.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         let mut payload = json!({"progress": progress});
         if let Some(total) = total {
@@ -106,7 +113,9 @@ impl RunningCall {
         let mut params = ProgressNotificationParam::new(token.clone(), progress);
         params.total = total;
         params.message = message.map(str::to_owned);
-        drop(peer.notify_progress(params).await);
+        let mut told = ProgressNotification::new(params);
+        told.extensions.insert(Recorded);
+        drop(peer.send_notification(ServerNotification::ProgressNotification(told)).await);
     }
 
     fn say(&self, fires: bool, kind: &str, payload: &[u8]) -> tidings::Result<()> {

@@ -16,6 +16,7 @@ use tidings::Hub;
 use tokio::sync::RwLock;
 
 use crate::event_log::{EventLog, scope_of};
+use crate::overheard::Overheard;
 
 /// rmcp's own sessions on streams that survive: each session stores its messages in a scope of its own, so that an event id
 /// of one opens nothing in another. (rmcp gives an event store no session to check by: with
@@ -36,7 +37,7 @@ struct Session {
 }
 
 type Error = LocalSessionManagerError;
-type Transport = <LocalSessionManager as SessionManager>::Transport;
+type Transport = Overheard<<LocalSessionManager as SessionManager>::Transport>;
 /// Written out, so that it borrows nothing.
 type Frames = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 
@@ -91,7 +92,7 @@ impl SessionManager for Sessions {
         let (id, transport) = session.manager.create_session().await?;
         session.events.belongs_to(scope_of(&id));
         self.sessions.write().await.insert(id.clone(), Arc::new(session));
-        Ok((id, transport))
+        Ok((id, Overheard::new(transport)))
     }
 
     async fn initialize_session(
@@ -156,7 +157,11 @@ impl SessionManager for Sessions {
         session.events.belongs_to(scope_of(&id));
         let restored = session.manager.restore_session(id.clone()).await?;
         sessions.insert(id, Arc::new(session));
-        Ok(restored)
+        Ok(match restored {
+            RestoreOutcome::Restored(transport) => RestoreOutcome::Restored(Overheard::new(transport)),
+            RestoreOutcome::AlreadyPresent => RestoreOutcome::AlreadyPresent,
+            _ => RestoreOutcome::NotSupported,
+        })
     }
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {

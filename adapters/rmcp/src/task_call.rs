@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::adapter::Adapter;
 use crate::call::{Asked, Leaving, Left, accept, acknowledge, cancelled, elsewhere, leaves, outcome};
+use crate::overheard::Hearing;
 use crate::running::RunningCall;
 use crate::tasks::{TaskMode, Tasks, millis};
 use crate::wire;
@@ -72,7 +73,7 @@ pub(crate) async fn task_call<H: ServerHandler>(
         None => (RunningCall::waiting(&asked.context), None),
     };
     let stop = CancellationToken::new();
-    let context = asked.tool_context(&stop, running.clone());
+    let (context, hearing) = asked.tool_context(&stop, running.clone());
     let mut becoming = Becoming { terms, tasks, asked: &asked, watched: watched.as_ref(), began, tried: false };
     let mut task = None;
     // A task is on record before its tool runs, where it is always one.
@@ -115,7 +116,7 @@ pub(crate) async fn task_call<H: ServerHandler>(
     }
     let Some((call, room)) = task else { return Err(wire::unknown_task()) };
     let answer = created(terms, tasks, &asked, &call, acknowledgement)?;
-    let run = Run { call, handler: Arc::clone(handler), params: asked.params, context, stop, room };
+    let run = Run { call, handler: Arc::clone(handler), params: asked.params, context, _hearing: hearing, stop, room };
     tokio::spawn(run.wait(tool, Instant::now() + terms.detach.time, Arc::clone(tasks)));
     Ok(answer)
 }
@@ -221,6 +222,7 @@ struct Run<H> {
     handler: Arc<H>,
     params: CallToolRequestParams,
     context: RequestContext<RoleServer>,
+    _hearing: Hearing,
     stop: CancellationToken,
     /// Held until it has ended.
     room: Room,

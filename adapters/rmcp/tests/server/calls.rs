@@ -208,3 +208,31 @@ async fn rmcps_own_client_brings_its_config_in_meta() {
     assert_eq!(next(&place).await["name"], "tool_call.completed");
     client.cancel().await.expect("it ends");
 }
+
+/// In a session progress is its call's by its token; with a request of its own, whatever its peer is told goes to the client too.
+#[tokio::test]
+async fn what_a_tool_says_by_its_peer_is_said_of_its_call() {
+    let stand = Stand::start(Options::default(), callbacks);
+    let place = place(&stand);
+    stand.desk.open();
+    for (client, streamed) in [
+        (Client::legacy(&stand.socket).await, &["notifications/progress"][..]),
+        (
+            Client::modern(&stand.socket, json!({})),
+            &[
+                "notifications/config/acknowledged",
+                "notifications/progress",
+                "notifications/progress",
+                "notifications/message",
+            ],
+        ),
+    ] {
+        let frames = client.call(7, "peer", json!({}), Some(told(&["streaming", "completed"]))).await.rest().await;
+        let (answer, said) = frames.split_last().expect("an answer");
+        assert_eq!(answer.message["result"]["content"][0]["text"], "by its peer");
+        assert_eq!(said.iter().map(crate::client::Frame::method).collect::<Vec<_>>(), streamed);
+        let mut names = [next(&place).await["name"].clone(), next(&place).await["name"].clone()];
+        names.sort_unstable_by_key(|name| name.to_string());
+        assert_eq!(names, [json!("tool_call.completed"), json!("tool_call.streaming")]);
+    }
+}

@@ -1,4 +1,5 @@
 //! The server of these tests.
+#![allow(deprecated, reason = "servers still send log messages")]
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequests, InputRequiredResult,
+    LoggingLevel, LoggingMessageNotificationParam, NumberOrString, ProgressNotificationParam, ProgressToken,
     ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
@@ -138,6 +140,19 @@ impl ServerHandler for Desk {
                     () = self.pass() => {}
                 }
                 text("waited".to_owned()).into()
+            }
+            // Says what it does by rmcp's own means.
+            "peer" => {
+                self.pass().await;
+                if let Some(token) = context.meta.get_progress_token() {
+                    let progress = ProgressNotificationParam::new(token, 1.0).with_message("half");
+                    context.peer.notify_progress(progress).await.expect("it is taken");
+                }
+                let other = ProgressNotificationParam::new(ProgressToken(NumberOrString::String("other".into())), 1.0);
+                drop(context.peer.notify_progress(other).await);
+                let said = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!("said"));
+                drop(context.peer.notify_logging_message(said).await);
+                text("by its peer".to_owned()).into()
             }
             // What a tool can see of its request.
             "seen" => text(format!("{} {:?}", arguments, context.meta.0.0.keys().collect::<Vec<_>>())).into(),

@@ -15,6 +15,7 @@ mod desk;
 mod field;
 mod notify;
 mod own_routes;
+mod pipes;
 mod posts;
 #[path = "../../../../core/hub/tests/support/receiver.rs"]
 #[allow(dead_code, reason = "the hub's tests use all of it")]

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use rmcp::ServiceExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings::{Fanout, Hub, Options, Publish};
 use tidings_rmcp::{Adapter, Principal};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{sleep, timeout};
 
 use crate::HANG;
 use crate::client::{Answer, Client, Frame};
 use crate::desk::{Desk, Stand, options};
+use crate::pipes::Pipes;
 use crate::tasks;
 
 const LISTEN: &str = "subscriptions/listen";
@@ -297,40 +296,16 @@ async fn a_listener_hears_of_tasks() {
 /// Over two pipes too.
 #[tokio::test]
 async fn a_listener_over_pipes_hears_of_tasks() {
-    let hub = Hub::open("memory:").expect("a hub");
-    let adapter = tasks::tasks(Adapter::new(hub.clone()));
-    let desk = Desk::telling();
-    let (ours, theirs) = tokio::io::duplex(1 << 16);
-    let (reader, writer) = tokio::io::split(theirs);
-    let (transport, handler) = ((adapter.stdio_front(reader), writer), adapter.watch(desk.clone()));
-    let serving = tokio::spawn(async move { handler.serve(transport).await.expect("a handshake").waiting().await });
-    let (reader, mut writer) = tokio::io::split(ours);
-    let mut lines = BufReader::new(reader).lines();
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": crate::client::MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
-    });
-    let mut ask = async |id: u32, method: &str, mut params: Value| {
-        params["_meta"] = meta.clone();
-        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        writer.write_all(format!("{message}\n").as_bytes()).await.expect("it is taken");
-    };
-    let mut next = async || {
-        let line = timeout(HANG, lines.next_line()).await.expect("it comes").expect("it is read").expect("a line");
-        serde_json::from_str::<Value>(&line).expect("JSON")
-    };
-    ask(1, "tools/call", json!({"name": "steps", "arguments": {"n": 0}})).await;
-    let id = next().await["result"]["taskId"].clone();
-    ask(2, LISTEN, json!({"notifications": {"taskIds": [id], "toolsListChanged": true}})).await;
-    let acknowledged = next().await;
+    let (mut pipes, desk, hub) = Pipes::start();
+    pipes.ask(1, "tools/call", json!({"name": "steps", "arguments": {"n": 0}})).await;
+    let id = pipes.next().await["result"]["taskId"].clone();
+    pipes.ask(2, LISTEN, json!({"notifications": {"taskIds": [id], "toolsListChanged": true}})).await;
+    let acknowledged = pipes.next().await;
     assert_eq!(acknowledged["params"]["notifications"], json!({"taskIds": [id], "toolsListChanged": true}));
     desk.open();
-    let told = next().await;
-    assert_eq!((&told["method"], &told["params"]["status"]), (&json!("notifications/tasks"), &json!("completed")));
+    let said = pipes.next().await;
+    assert_eq!((&said["method"], &said["params"]["status"]), (&json!("notifications/tasks"), &json!("completed")));
     // It is cancelled, and told nothing more.
-    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
-    writer.write_all(format!("{cancel}\n").as_bytes()).await.expect("it is taken");
-    until(|| changed(&hub, &["tools"], None) == self::told(0, 0)).await;
-    serving.abort();
+    pipes.write(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})).await;
+    until(|| changed(&hub, &["tools"], None) == told(0, 0)).await;
 }

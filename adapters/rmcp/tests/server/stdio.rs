@@ -25,7 +25,7 @@ fn a_server_process() {
         options.undeliverable = UndeliverablePolicy::Annotate;
         let hub = Hub::with("memory:", options).expect("a hub");
         let adapter = Adapter::new(hub).routes(["signal", "message"]).signal_as_root(true);
-        let transport = (adapter.stdio_front(tokio::io::stdin()), tokio::io::stdout());
+        let transport = adapter.transport((adapter.stdio_front(tokio::io::stdin()), tokio::io::stdout()));
         let service = adapter.watch(Desk::default()).serve(transport).await.expect("a handshake");
         service.waiting().await.expect("it ends");
     });

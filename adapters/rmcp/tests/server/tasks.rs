@@ -12,9 +12,9 @@ use crate::HANG;
 use crate::client::{Client, Frame};
 use crate::desk::Stand;
 
-/// Every call of `steps` is a task at once, and others never within these tests.
+/// Every call of `steps` and `peer` is a task at once, and others never within these tests.
 pub fn tasks(adapter: Adapter) -> Adapter {
-    let mut tasks = Tasks::default().tool("steps", TaskMode::Always);
+    let mut tasks = Tasks::default().tool("steps", TaskMode::Always).tool("peer", TaskMode::Always);
     tasks.inline = Duration::from_secs(3_600);
     tasks.resumes = 1_000_000;
     adapter.tasks(tasks).tasks_stream()
@@ -31,7 +31,7 @@ pub async fn task(client: &Client, n: u64) -> Value {
 }
 
 /// The numbers and types of events, without the steps' progress.
-fn numbered(frames: &[Frame]) -> Vec<(u64, &str)> {
+pub fn numbered(frames: &[Frame]) -> Vec<(u64, &str)> {
     let params = frames
         .iter()
         .filter(|frame| frame.method() == "notifications/tasks/event")
@@ -130,4 +130,18 @@ async fn only_who_declares_the_extension_gets_a_task() {
         let refused = client.result(2, "tasks/get", json!({"taskId": "x"})).await["error"].clone();
         assert!([-32021, -32601].contains(&refused["code"].as_i64().unwrap()), "{refused}");
     }
+}
+
+/// What a tool says by rmcp's own peer is read of its task too, although there is no request any more by which it could go out.
+#[tokio::test]
+async fn what_a_tool_says_by_its_peer_is_read_of_its_task() {
+    let stand = Stand::start(Options::default(), tasks);
+    let client = client(&stand);
+    let params = json!({"name": "peer", "arguments": {}, "_meta": {"progressToken": "t"}});
+    let id = client.result(1, "tools/call", params).await["result"]["taskId"].clone();
+    stand.desk.open();
+    let events = client.ask(2, "tasks/stream", json!({"taskId": id})).await.rest().await;
+    assert_eq!(numbered(&events), [(0, "io.tidings.progress"), (1, "io.tidings.log"), (2, "io.tidings.outcome")]);
+    assert_eq!(events[0].message["params"]["payload"], json!({"progress": 1.0, "message": "half"}));
+    assert_eq!(events[1].message["params"]["payload"], json!({"level": "info", "data": "said"}));
 }
