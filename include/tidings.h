@@ -229,7 +229,8 @@
 // Adds a JSON Pointer or the name of a member that is taken out of every event and outcome. Text.
 #define TIDINGS_OPTION_REDACT 12
 
-// Attempts in flight at a time. Number.
+// Attempts in flight at a time. One that takes longer than half a second counts no more where it would keep others waiting; of
+// those there are at most as many again. Number.
 #define TIDINGS_OPTION_CONCURRENCY 13
 
 // Attempts in flight at one endpoint. Number.

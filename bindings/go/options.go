@@ -83,7 +83,8 @@ func WithHeaderName(name string) Option { return setText(C.TIDINGS_OPTION_HEADER
 // WithRedaction adds a JSON Pointer, or the name of a member, that is taken out of every event and outcome.
 func WithRedaction(pointer string) Option { return setText(C.TIDINGS_OPTION_REDACT, pointer) }
 
-// WithConcurrency is how many attempts may be in flight at a time.
+// WithConcurrency is how many attempts may be in flight at a time. One that takes longer than half a second counts no more where
+// it would keep others waiting; of those there are at most as many again.
 func WithConcurrency(attempts int) Option { return setCount(C.TIDINGS_OPTION_CONCURRENCY, attempts) }
 
 // WithEndpointConcurrency is the same at one endpoint.

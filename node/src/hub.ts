@@ -54,7 +54,10 @@ export interface HubOptions {
    * `allowNetworks` vouches for it. `always`: those too. `address`: nothing.
    */
   verify?: "challenge" | "always" | "address";
-  /** Attempts under way at a time. Default: 128. */
+  /**
+   * Attempts under way at a time. Default: 128. One that takes longer than half a second counts no more where it would keep others
+   * waiting; of those there are at most as many again.
+   */
   concurrency?: number;
   /** The same at one URL of one principal. Default: 8. */
   endpointConcurrency?: number;

@@ -67,7 +67,8 @@ class Hub:
       a signed challenge or by its origin's `/.well-known/mcp-webhook-receiver.json`, unless `allow_hosts` or
       `allow_networks` vouches for it. `always`: those too. `address`: nothing.
     - `concurrency` (default 128), `endpoint_concurrency` (8): attempts under way at a time, in all and at one URL of one
-      principal. `endpoint_rate` (100), `host_rate` (500): attempts a second; 0 is no limit.
+      principal. One that takes longer than half a second counts no more in all where it would keep others waiting; of those there
+      are at most as many again. `endpoint_rate` (100), `host_rate` (500): attempts a second; 0 is no limit.
     - `max_pending` (default 1,000): unfinished deliveries of one principal.
     - `undeliverable`: what becomes of a firing that no route can carry: `drop` it, or `annotate` the tool's result.
     - `secret_key`: 32 bytes that seal secrets at rest. Without it a key file beside the database does.

@@ -49,7 +49,8 @@ pub const TIDINGS_OPTION_SECRET_KEY: i32 = 10;
 pub const TIDINGS_OPTION_HEADER_NAME: i32 = 11;
 /// Adds a JSON Pointer or the name of a member that is taken out of every event and outcome. Text.
 pub const TIDINGS_OPTION_REDACT: i32 = 12;
-/// Attempts in flight at a time. Number.
+/// Attempts in flight at a time. One that takes longer than half a second counts no more where it would keep others waiting; of
+/// those there are at most as many again. Number.
 pub const TIDINGS_OPTION_CONCURRENCY: i32 = 13;
 /// Attempts in flight at one endpoint. Number.
 pub const TIDINGS_OPTION_ENDPOINT_CONCURRENCY: i32 = 14;

@@ -68,7 +68,8 @@ pub struct HubOptions {
     /// `challenge`, `always` or `address`: what an endpoint has to show before its first delivery.
     #[uniffi(default = None)]
     pub verify: Option<String>,
-    /// Attempts in flight at a time.
+    /// Attempts in flight at a time. One that takes longer than half a second counts no more where it would keep others
+    /// waiting; of those there are at most as many again.
     #[uniffi(default = None)]
     pub concurrency: Option<u32>,
     /// The same at one endpoint.

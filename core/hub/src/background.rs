@@ -95,7 +95,7 @@ struct Schedule {
     lease: StoreMillis,
     /// Attempts that ended since deliveries were leased …
     ended: usize,
-    /// … and when the slots of those are given out.
+    /// … and when the slots of those are given out, or those of attempts that turn out to be slow.
     freed: Option<Instant>,
     /// When the loop came round last.
     round: StoreMillis,
@@ -233,6 +233,9 @@ async fn lease(core: &Arc<Core>, schedule: &mut Schedule, in_flight: &mut InFlig
     (schedule.ended, schedule.freed) = (0, None);
     let outcomes = std::mem::take(&mut in_flight.outcomes);
     let started = dispatch::turn(core, &mut in_flight.webhooks, outcomes, round).await;
+    if dispatch::is_full(core) {
+        schedule.freed = core.load.next_slow(core.options.concurrency);
+    }
     let (handed, next) = dispatch::lease_outlets(core, &mut in_flight.host, round).await;
     let now = core.timeline.now();
     schedule.lease = next.map_or(StoreMillis::MAX, |next| next.max(now));

@@ -1,7 +1,7 @@
 //! Takes deliveries that may go, makes their attempts, and settles what came of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidings_proto::config::Route;
@@ -17,6 +17,7 @@ use tracing::Instrument;
 use crate::background::commit;
 use crate::core::{Core, millis};
 use crate::failpoint;
+use crate::load::{Load, SLOW, Slot};
 use crate::outlet::Handed;
 use crate::plan;
 use crate::receipt;
@@ -34,52 +35,9 @@ const BATCH: u32 = 64;
 /// Attempts at once at an endpoint that never took anything yet.
 const FRESH: u32 = 1;
 
-/// The attempts that are under way in this process.
-#[derive(Clone, Default)]
-pub(crate) struct Load {
-    all: Arc<AtomicU32>,
-    /// Those at endpoints for which nothing speaks.
-    suspects: Arc<AtomicU32>,
-}
-
-impl Load {
-    /// All of them.
-    pub(crate) fn all(&self) -> u32 {
-        Self::of(&self.all)
-    }
-
-    fn of(count: &AtomicU32) -> u32 {
-        count.load(Ordering::Relaxed)
-    }
-
-    /// Counts an attempt until the answer is dropped, however its task ends.
-    fn count(&self, suspect: bool) -> Counted {
-        let counted = Counted { load: self.clone(), suspect };
-        counted.counts().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed));
-        counted
-    }
-}
-
-struct Counted {
-    load: Load,
-    suspect: bool,
-}
-
-impl Counted {
-    fn counts(&self) -> impl Iterator<Item = &AtomicU32> {
-        [Some(&*self.load.all), self.suspect.then_some(&*self.load.suspects)].into_iter().flatten()
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.counts().for_each(|count| _ = count.fetch_sub(1, Ordering::Relaxed));
-    }
-}
-
 /// Whether every slot is taken.
 pub(crate) fn is_full(core: &Core) -> bool {
-    core.load.all() >= core.options.concurrency
+    core.load.is_full(core.options.concurrency)
 }
 
 /// What came of the attempts of one lease, to be recorded in one commit.
@@ -88,7 +46,7 @@ pub(crate) struct Outcome {
     /// When the lease ends.
     until: StoreMillis,
     /// Its slot, until it is recorded.
-    slot: Option<Counted>,
+    slot: Option<Slot>,
 }
 
 /// An attempt that goes on. One that has ended answers what is to be recorded of it, if anything.
@@ -130,13 +88,10 @@ pub(crate) async fn turn(
 
 /// The lease for what is free once these are recorded; `None` while nothing may be leased.
 fn lease(core: &Core, ended: &[Outcome], now: StoreMillis) -> Option<Lease> {
-    let freed = |suspects_only: bool| {
-        let slots = ended.iter().filter_map(|outcome| outcome.slot.as_ref());
-        u32::try_from(slots.filter(|slot| slot.suspect || !suspects_only).count()).unwrap_or(u32::MAX)
-    };
-    let taken = |count: &AtomicU32, suspects_only| Load::of(count).saturating_sub(freed(suspects_only));
     let slots = core.options.concurrency;
-    let limit = slots.saturating_sub(taken(&core.load.all, false)).min(BATCH);
+    let taken = core.load.taken(slots, ended.iter().filter_map(|outcome| outcome.slot.as_ref()));
+    let free = slots.saturating_sub(taken.all);
+    let limit = free.min(BATCH);
     if limit == 0 || core.is_closed() || core.is_paused() {
         return None;
     }
@@ -145,7 +100,10 @@ fn lease(core: &Core, ended: &[Outcome], now: StoreMillis) -> Option<Lease> {
     let flow = Flow {
         per_endpoint: core.options.endpoint_concurrency,
         fresh: FRESH,
-        suspects: slots.div_ceil(2).saturating_sub(taken(&core.load.suspects, true)),
+        suspects: slots.div_ceil(2).saturating_sub(taken.suspects),
+        slots,
+        free,
+        slow_ms: millis(SLOW),
         rate: core.options.endpoint_rate,
         host_rate: core.options.host_rate,
         policy: core.options.endpoints,
@@ -200,7 +158,7 @@ async fn start(
     let count = units.len();
     for unit in units {
         let suspect = unit.first().is_some_and(|delivery| delivery.suspect);
-        let slot = load.map(|load| load.count(suspect));
+        let slot = load.map(|load| load.begin(suspect));
         let span = span(&unit);
         let core = Arc::clone(core);
         let attempt = async move { Some(Outcome { ops: attempt(&core, unit).await, until, slot }) };

@@ -26,6 +26,7 @@ mod fork;
 mod hub;
 mod inbox;
 mod input;
+mod load;
 mod metrics;
 mod notify;
 mod operate;

@@ -52,7 +52,8 @@ pub struct Options {
     /// How long one attempt may take: name lookup, connection, request and response.
     pub attempt_timeout: Duration,
     /// Attempts in flight at a time, over all endpoints and principals. Endpoints that fail, and those that never took
-    /// anything yet, get at most half of them, however many they are.
+    /// anything yet, get at most half of them, however many they are. An attempt that takes longer than half a second counts no
+    /// more where it would keep others waiting; of those there are at most as many again.
     pub concurrency: u32,
     /// Attempts in flight at a time at one endpoint (principal and URL), over all processes. One that never took anything
     /// yet, or fails, gets one at a time.

@@ -5,7 +5,9 @@
 //! nothing. What a line may send follows from its endpoint's standing, its slots and its rates; a line that is looked at
 //! and may not send is put where it comes up again no sooner than it may, or nowhere, where only an event can open it (a
 //! verification, an attempt that ends). Endpoints for which nothing speaks share a part of the slots: while it is used up,
-//! their lines are passed over as they stand, so that the first of them has its turn with the next free slot.
+//! their lines are passed over as they stand, so that the first of them has its turn with the next free slot. While slots
+//! are scarce, whoever is looked at gets a part of what is left, so that those behind it get something too; and an endpoint
+//! with an attempt that is slow gets no other beside it.
 //!
 //! Lines come up in the order in which they were served last, so that a long one does not hold up the others. Where the
 //! endpoints of one host are more than its rate, its tokens go round its principals: start-time fair queueing (Goyal,
@@ -29,6 +31,12 @@ pub struct Flow {
     /// How many of the deliveries of this lease may go to endpoints for which nothing speaks: those that fail, and those
     /// that never took anything yet.
     pub suspects: u32,
+    /// How many slots the worker has …
+    pub slots: u32,
+    /// … and how many of them are free. They are scarce while less than half are.
+    pub free: u32,
+    /// An attempt whose lease began so long ago is slow, in milliseconds.
+    pub slow_ms: i64,
     /// Attempts at one endpoint.
     pub rate: Option<Rate>,
     /// Attempts at one host, over all endpoints and principals.
@@ -37,6 +45,9 @@ pub struct Flow {
     pub policy: EndpointPolicy,
 }
 
+/// While slots are scarce, this part of those that are left goes to one endpoint at a look.
+const PART: u32 = 8;
+
 impl Flow {
     /// Everything may go at once.
     pub fn unlimited() -> Self {
@@ -44,6 +55,9 @@ impl Flow {
             per_endpoint: u32::MAX,
             fresh: u32::MAX,
             suspects: u32::MAX,
+            slots: u32::MAX,
+            free: u32::MAX,
+            slow_ms: i64::MAX,
             rate: None,
             host_rate: None,
             policy: EndpointPolicy::default(),
@@ -77,6 +91,15 @@ pub struct HostRow {
     pub clock: i64,
 }
 
+/// What some worker has in hands of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// How many deliveries, those of one batch counted as one.
+    pub count: u32,
+    /// The end of the lease that ends first.
+    pub until: Option<StoreMillis>,
+}
+
 /// The rows that the loop works on. Every method is one look-up or one change.
 pub trait Shelf {
     /// What can fail.
@@ -91,8 +114,8 @@ pub trait Shelf {
     fn line(&mut self, place: Self::Place) -> Result<Line, Self::Error>;
     /// Writes what may change of a line.
     fn put_line(&mut self, place: Self::Place, line: &Line) -> Result<(), Self::Error>;
-    /// Its deliveries in some worker's hands, those of one batch counted as one.
-    fn in_flight(&mut self, place: Self::Place) -> Result<u32, Self::Error>;
+    /// Its deliveries in some worker's hands.
+    fn in_flight(&mut self, place: Self::Place) -> Result<InFlight, Self::Error>;
     /// When its next waiting delivery is due.
     fn next_waiting(&mut self, place: Self::Place) -> Result<Option<StoreMillis>, Self::Error>;
     /// Leases up to `limit` of its waiting deliveries that are due by then, oldest due first. Answers how many. With
@@ -124,7 +147,9 @@ pub fn lease<S: Shelf>(shelf: &mut S, lease: &Lease) -> Result<(), S::Error> {
     let mut round = Round {
         now: lease.now,
         flow: lease.flow,
+        slow_until: lease.until.saturating_sub(lease.flow.slow_ms),
         left: lease.limit,
+        free: lease.flow.free,
         suspects: lease.flow.suspects,
         held_up: HashMap::new(),
     };
@@ -149,7 +174,11 @@ pub fn lease<S: Shelf>(shelf: &mut S, lease: &Lease) -> Result<(), S::Error> {
 struct Round {
     now: StoreMillis,
     flow: Flow,
+    /// A lease that ends by then began so long ago that its attempt is slow. All leases are of one length, unless an operator has
+    /// changed it or gave his processes different ones: then they count as slow a little early or late.
+    slow_until: StoreMillis,
     left: u32,
+    free: u32,
     suspects: u32,
     /// Lines that found the bucket of a host empty in this round, by host and principal.
     held_up: HashMap<(String, String), i64>,
@@ -179,10 +208,15 @@ impl Round {
         let (now, flow) = (self.now, self.flow);
         let suspect = line.standing.is_suspect();
         let slots = line.standing.health.slots(flow.per_endpoint, flow.fresh, now);
-        let in_flight = shelf.in_flight(place)?;
+        let InFlight { count: in_flight, until } = shelf.in_flight(place)?;
         // A suspect comes here only while there is a slot for it.
         let share = if suspect { self.suspects } else { self.left };
         let mut want = slots.saturating_sub(in_flight).min(self.left).min(share);
+        if self.free < flow.slots / 2 {
+            // Whoever has hung so far is not given the rest; and who may yet come to hang, not all of it.
+            let slow = until.is_some_and(|until| until <= self.slow_until);
+            want = if slow { 0 } else { want.min((self.free / PART).max(1)) };
+        }
         if want == 0 {
             // It comes up again with the end of one of its attempts.
             line.at = None;
@@ -222,6 +256,7 @@ impl Round {
         let count = shelf.take(place, now, want, Taken::Ready, suspect)?;
         if count > 0 {
             self.left -= count.min(self.left);
+            self.free -= count.min(self.free);
             if suspect {
                 self.suspects -= count.min(self.suspects);
             }

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_proto::time::StoreMillis;
-use tidings_store::flow::{self, HostRow, Line, Shelf};
+use tidings_store::flow::{self, HostRow, InFlight, Line, Shelf};
 use tidings_store::{Delivery, DeliveryState, Done, Lease, Taken, WorkerId};
 
 use super::settle::Held;
@@ -185,15 +185,15 @@ impl Shelf for Bench<'_, '_> {
         self.tx.write_line(n, line)
     }
 
-    fn in_flight(&mut self, n: i64) -> Result<u32, Fail> {
+    fn in_flight(&mut self, n: i64) -> Result<InFlight, Fail> {
         Ok(self
             .tx
             .conn
             .prepare_cached(
-                "SELECT count(*) FILTER (WHERE batch IS NULL) + count(DISTINCT batch)
+                "SELECT count(*) FILTER (WHERE batch IS NULL) + count(DISTINCT batch), min(at)
                  FROM deliveries INDEXED BY deliveries_leased WHERE endpoint = ?1 AND queue = 1",
             )?
-            .query_row([n], |row| rows::small(row, 0))?)
+            .query_row([n], |row| Ok(InFlight { count: rows::small(row, 0)?, until: row.get(1)? }))?)
     }
 
     fn next_waiting(&mut self, n: i64) -> Result<Option<StoreMillis>, Fail> {

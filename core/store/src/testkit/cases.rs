@@ -105,6 +105,8 @@ macro_rules! __store_cases {
                 endpoints::an_open_breaker_lets_a_probe_through_when_its_time_is_over
                 endpoints::an_endpoint_has_its_slots_and_no_more
                 endpoints::endpoints_for_which_nothing_speaks_share_their_slots
+                endpoints::slots_that_are_scarce_are_spread
+                endpoints::an_endpoint_whose_attempt_is_slow_gets_no_slot_that_is_scarce
                 endpoints::a_line_that_was_served_goes_behind_the_others
                 endpoints::a_rate_is_kept_and_waiting_for_it_is_no_attempt
                 endpoints::a_host_goes_round_its_principals

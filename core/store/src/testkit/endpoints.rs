@@ -198,6 +198,43 @@ pub(super) fn endpoints_for_which_nothing_speaks_share_their_slots(store: &dyn S
     assert_eq!((ids(&given_up), given_up[0].taken), (vec![7], Taken::Disabled), "to give up takes no slot");
 }
 
+pub(super) fn slots_that_are_scarce_are_spread(store: &dyn Store) {
+    for n in 1..=3 {
+        done(store, [trusted(n), news(n, Learned::Took, NOW)]);
+        done(store, (0..8).map(|at| to(n, n * 10 + at, NOW + i64::from(n))));
+    }
+    // 40 of 100 are free: an eighth of that is 5, then of 35 it is 4.
+    let scarce = Flow { per_endpoint: 8, slots: 100, free: 40, ..Flow::unlimited() };
+    assert_eq!(ids(&flowing(store, NOW + 9, 9, scarce)), [10, 11, 12, 13, 14, 20, 21, 22, 23]);
+    // Half are free: as many as the endpoint may have. The third has not had its turn yet.
+    let plenty = Flow { free: 50, ..scarce };
+    assert_eq!(ids(&flowing(store, NOW + 9, 8, plenty)), [30, 31, 32, 33, 34, 35, 36, 37]);
+    // The last one goes to somebody.
+    let last = Flow { free: 1, ..scarce };
+    assert_eq!(flowing(store, NOW + 9, 1, last).len(), 1);
+}
+
+pub(super) fn an_endpoint_whose_attempt_is_slow_gets_no_slot_that_is_scarce(store: &dyn Store) {
+    done(store, [trusted(1), trusted(2), news(1, Learned::Took, NOW), news(2, Learned::Took, NOW)]);
+    done(store, [to(1, 1, NOW), to(1, 2, NOW + 500), to(2, 3, NOW + 500)]);
+    let scarce = Flow { per_endpoint: 8, slots: 100, free: 40, slow_ms: 500, ..Flow::unlimited() };
+    let lasting = |now| Lease { worker: W1, now, until: now + 10_000, limit: 10, flow: scarce };
+    let leased = |lease: Lease| match done(store, [Op::Lease(lease)]).remove(0) {
+        Done::Leased(leased) => leased,
+        other => panic!("a lease answers `Leased`, not {other:?}"),
+    };
+    let slow = leased(lasting(NOW));
+    assert_eq!(ids(&slow), [1]);
+    assert_eq!(ids(&leased(lasting(NOW + 500))), [3], "the first has been open for half a second");
+    done(store, [to(1, 4, NOW + 501)]);
+    assert_eq!(ids(&leased(lasting(NOW + 501))), [0; 0], "whatever comes for it");
+    let plenty = Flow { free: 50, ..scarce };
+    done(store, [to(1, 5, NOW + 502)]);
+    assert_eq!(ids(&leased(Lease { flow: plenty, ..lasting(NOW + 502) })), [2, 4, 5], "nobody has to wait for those");
+    done(store, [to(1, 6, NOW + 503), settle_op(settle(&slow[0], DeliveryState::Delivered, NOW + 503))]);
+    assert_eq!(ids(&leased(lasting(NOW + 503))), [6], "it has ended");
+}
+
 pub(super) fn a_line_that_was_served_goes_behind_the_others(store: &dyn Store) {
     done(store, [trusted(1), trusted(2)]);
     done(store, (1..=4).map(|n| to(1, n, NOW)));

@@ -8,7 +8,7 @@ use tidings_proto::time::StoreMillis;
 
 use super::{Deliveries, Place};
 use crate::commit::Lease;
-use crate::flow::{self, HostRow, Line, Shelf};
+use crate::flow::{self, HostRow, InFlight, Line, Shelf};
 use crate::memory::workers::Workers;
 use crate::record::{Delivery, DeliveryState, Taken, WorkerId};
 
@@ -144,13 +144,14 @@ impl Shelf for Bench<'_> {
         Ok(())
     }
 
-    fn in_flight(&mut self, place: EndpointKey) -> Result<u32, Infallible> {
+    fn in_flight(&mut self, place: EndpointKey) -> Result<InFlight, Infallible> {
         let queue = self.deliveries.queues.get(&place);
-        let Some(queue) = queue else { return Ok(0) };
+        let Some(queue) = queue else { return Ok(InFlight::default()) };
         let batches: Vec<_> = queue.leased.iter().map(|place| self.deliveries.batch_of(*place)).collect();
         let alone = batches.iter().filter(|batch| batch.is_none()).count();
         let together = batches.into_iter().flatten().collect::<BTreeSet<_>>().len();
-        Ok(u32::try_from(alone + together).unwrap_or(u32::MAX))
+        let ends = queue.leased.iter().filter_map(|place| self.deliveries.rows.get(place)).map(|row| row.until);
+        Ok(InFlight { count: u32::try_from(alone + together).unwrap_or(u32::MAX), until: ends.min() })
     }
 
     fn next_waiting(&mut self, place: EndpointKey) -> Result<Option<StoreMillis>, Infallible> {
