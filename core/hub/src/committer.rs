@@ -27,7 +27,7 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 /// A group takes at most this many commits, so that the first of them does not wait for ever.
 const GROUP: usize = 4_096;
 /// A chunk is sealed when it weighs this much.
-const CHUNK_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 /// Of the whole buffer a chunk is at most this part: giving one up costs no more than that.
 const CHUNKS_A_BUFFER: usize = 16;
 

@@ -15,8 +15,9 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::notify::lock;
 use crate::unborn::Unborn;
 
-/// A chunk is sealed when it holds this many events: reading from inside one skips at most this many.
-const CHUNK_EVENTS: u32 = 1_024;
+/// A chunk is sealed when it holds this many events. Who wants the last ones of a chunk has the whole of it read and its sum
+/// taken, so they are not large; a row of the store for so many events costs each next to nothing.
+const CHUNK_EVENTS: u32 = 256;
 /// The longest type and identity of an event, in bytes.
 pub(crate) const MAX_LABEL_BYTES: usize = 65_535;
 
