@@ -1,14 +1,14 @@
 //! A stream that was cut, from where its client was: what is kept, then what comes.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::vec;
 
 use futures_core::Stream;
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tidings::proto::stream::{Cursor, CursorPrefix};
-use tidings::{Read, ReadLimits, Tail};
+use tidings::{Event, Read, ReadLimits, Tail};
 use tokio::time::{Sleep, sleep};
 
 use crate::event_log::MESSAGE;
@@ -20,35 +20,56 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Ends with the stream's final response, or when nobody is left who could send it.
 pub(crate) struct Replay {
     tail: Tail,
-    ready: VecDeque<ServerSseMessage>,
+    found: Found,
     /// Another process may go on with the stream.
     goes_on: bool,
     look: Pin<Box<Sleep>>,
     over: bool,
 }
 
-impl Replay {
-    pub(crate) fn new(tail: Tail, goes_on: bool) -> Self {
-        Self { tail, ready: VecDeque::new(), goes_on, look: Box::pin(sleep(LOOK)), over: false }
-    }
+/// What was read and did not go out. A message is made when its turn comes: one at a time is in memory as more than bytes.
+#[derive(Default)]
+struct Found {
+    gap: Option<ServerSseMessage>,
+    events: vec::IntoIter<Event>,
+    cursors: Option<CursorPrefix>,
+}
 
-    fn take(&mut self, read: &Read) {
+impl From<Read> for Found {
+    fn from(read: Read) -> Self {
         let Cursor { stream, epoch, claim, next } = read.cursor;
         let cursors = CursorPrefix::new(stream, epoch, claim);
-        if let Some(gap) = read.gap {
+        let gap = read.gap.map(|gap| {
             let first = read.events.first().map_or(next, |event| event.seq);
             // A gap that names no stream has no place to go on from.
             let at = gap.earliest_seq.map(|_| cursors.cursor(first));
-            self.ready.push_back(message::frame(at, message::of_gap(gap)));
+            message::frame(at, message::of_gap(gap))
+        });
+        Self { gap, events: read.events.into_iter(), cursors: Some(cursors) }
+    }
+}
+
+impl Iterator for Found {
+    type Item = ServerSseMessage;
+
+    fn next(&mut self) -> Option<ServerSseMessage> {
+        if let Some(gap) = self.gap.take() {
+            return Some(gap);
         }
-        for event in read.events.iter().filter(|event| event.kind == MESSAGE) {
+        let cursors = self.cursors.as_ref()?;
+        for event in self.events.by_ref().filter(|event| event.kind == MESSAGE) {
             match message::read(&event.payload) {
-                Ok(message) => {
-                    self.ready.push_back(message::frame(Some(cursors.cursor(event.seq.saturating_add(1))), message));
-                }
+                Ok(message) => return Some(message::frame(Some(cursors.cursor(event.seq.saturating_add(1))), message)),
                 Err(error) => tracing::error!(seq = event.seq, %error, "a stored message cannot be read"),
             }
         }
+        None
+    }
+}
+
+impl Replay {
+    pub(crate) fn new(tail: Tail, goes_on: bool) -> Self {
+        Self { tail, found: Found::default(), goes_on, look: Box::pin(sleep(LOOK)), over: false }
     }
 
     /// Whether more may come of a stream from which nothing comes. What is committed is taken first.
@@ -57,8 +78,9 @@ impl Replay {
             return Ok(true);
         }
         let read = self.tail.read(ReadLimits::default())?;
-        self.take(&read);
-        Ok(!read.events.is_empty() || read.gap.is_some())
+        let left = !read.events.is_empty() || read.gap.is_some();
+        self.found = read.into();
+        Ok(left)
     }
 }
 
@@ -68,7 +90,7 @@ impl Stream for Replay {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            if let Some(frame) = this.ready.pop_front() {
+            if let Some(frame) = this.found.next() {
                 return Poll::Ready(Some(frame));
             }
             if this.over {
@@ -76,7 +98,7 @@ impl Stream for Replay {
             }
             let failed = match this.tail.poll_next(cx, ReadLimits::default()) {
                 Poll::Ready(Some(Ok(read))) => {
-                    this.take(&read);
+                    this.found = read.into();
                     continue;
                 }
                 Poll::Ready(Some(Err(error))) => Some(error),

@@ -23,6 +23,8 @@ pub const MODERN: &str = "2026-07-28";
 pub struct Frame {
     pub id: Option<String>,
     pub message: Value,
+    /// The message as it came, so that frames are equal to the byte.
+    pub text: String,
 }
 
 impl Frame {
@@ -109,7 +111,7 @@ impl Answer {
 }
 
 fn parse(block: &str) -> Option<Frame> {
-    let mut frame = Frame { id: None, message: Value::Null };
+    let mut frame = Frame { id: None, message: Value::Null, text: String::new() };
     let mut is_event = false;
     for line in block.lines() {
         if let Some(id) = line.strip_prefix("id:") {
@@ -117,6 +119,7 @@ fn parse(block: &str) -> Option<Frame> {
         } else if let Some(data) = line.strip_prefix("data:") {
             is_event = true;
             if !data.trim().is_empty() {
+                frame.text.push_str(data.trim());
                 frame.message = serde_json::from_str(data.trim()).expect("a message");
             }
         }
