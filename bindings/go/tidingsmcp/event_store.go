@@ -46,6 +46,9 @@ type session struct {
 	streams map[string]*stream
 	// ending counts the requests that would end it and are being served.
 	ending int
+	// user is who began it, as the SDK compares it; readers are the connections that its streams are sent on.
+	user    string
+	readers map[string]*connection
 }
 
 // stream is one that takes messages, or one that is broken.
@@ -105,7 +108,7 @@ func (s *EventStore) open(ctx context.Context, sessionID, streamID string) (reco
 	defer s.mu.Unlock()
 	held := s.sessions[sessionID]
 	if held == nil {
-		held = &session{streams: map[string]*stream{}}
+		held = &session{streams: map[string]*stream{}, user: userIn(ctx), readers: map[string]*connection{}}
 		s.record(ctx, sessionID, held)
 		s.sessions[sessionID] = held
 		record = held.owner

@@ -59,11 +59,6 @@ type resuming struct {
 
 func (r *resuming) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := http.DefaultTransport.RoundTrip(request)
-	for err == nil && response.StatusCode == http.StatusConflict && request.Method == http.MethodGet {
-		// The server has yet to notice that the connection was cut, which the SDK's client does not wait for.
-		response.Body.Close()
-		response, err = http.DefaultTransport.RoundTrip(request)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if id := request.Header.Get("Last-Event-ID"); id != "" {
@@ -211,7 +206,7 @@ func TestWhatRetentionTookIsToldAsAGap(t *testing.T) {
 	call.cut()
 	stream, _, _ := strings.Cut(before[0].id, "_")
 	evicted(t, ctx, server.store, client.session, stream, 1)
-	again := resumed(client, before[0].id)
+	again := client.resume(before[0].id)
 	if again.status != http.StatusOK {
 		t.Fatalf("%d %s", again.status, again.text())
 	}
@@ -297,16 +292,6 @@ func refuse(t *testing.T, ctx context.Context, server *served, session, id strin
 	}
 }
 
-// resumed is the answer to a resume, once the server has noticed that the connection before it was cut.
-func resumed(client *wire, id string) *answer {
-	client.t.Helper()
-	answer := client.resume(id)
-	for answer.status == http.StatusConflict {
-		answer = client.resume(id)
-	}
-	return answer
-}
-
 // What went out and was not kept is told to who resumes, and the stream goes on.
 func TestWhatTheStoreRefusesIsToldAsAGap(t *testing.T) {
 	ctx := background(t)
@@ -324,7 +309,7 @@ func TestWhatTheStoreRefusesIsToldAsAGap(t *testing.T) {
 	step() // not even taken
 	call.take(1)
 	call.cut()
-	again := resumed(client, before[0].id)
+	again := client.resume(before[0].id)
 	if again.status != http.StatusOK {
 		t.Fatalf("%d %s", again.status, again.text())
 	}
@@ -344,10 +329,10 @@ func TestWhatTheStoreRefusesIsToldAsAGap(t *testing.T) {
 		t.Errorf("%+v", rest)
 	}
 	// Its end is lost as well, which is told too.
-	if rest := resumed(client, stream+"_5").rest(); len(rest) != 1 || rest[0].id != stream+"_6" || rest[0].method() != "notifications/io.tidings/gap" {
+	if rest := client.resume(stream + "_5").rest(); len(rest) != 1 || rest[0].id != stream+"_6" || rest[0].method() != "notifications/io.tidings/gap" {
 		t.Errorf("%+v", rest)
 	}
-	if more := resumed(client, stream+"_6"); more.status != http.StatusOK || len(more.rest()) != 0 {
+	if more := client.resume(stream + "_6"); more.status != http.StatusOK || len(more.rest()) != 0 {
 		t.Errorf("who was told of everything is told nothing: %d", more.status)
 	}
 	if answer := client.resume(stream + "_7"); answer.status != http.StatusBadRequest {
@@ -386,7 +371,7 @@ func TestWhatWasGivenUpIsToldWhereItIsMissing(t *testing.T) {
 		before := call.take(last - 1)
 		<-server.reached
 		call.cut()
-		again := resumed(client, before[0].id)
+		again := client.resume(before[0].id)
 		if again.status != http.StatusOK {
 			t.Fatalf("%d %s", again.status, again.text())
 		}
@@ -471,7 +456,7 @@ func TestAnAbandonedStreamEnds(t *testing.T) {
 	first.ask(t, "/reached")
 	call.cut()
 	// Resumed where it came from, so that all of it is committed.
-	here := resumed(client, seen[0].id)
+	here := client.resume(seen[0].id)
 	here.take(2)
 	here.cut()
 	client.url = second.url + "/mcp"
@@ -554,7 +539,7 @@ func TestAnotherProcessFollowsLive(t *testing.T) {
 	one.ask(t, "/reached")
 	call.cut()
 	// A message goes out before it is committed; to be sure that it is, it is resumed where it came from.
-	here := resumed(client, seen[0].id)
+	here := client.resume(seen[0].id)
 	here.take(2)
 	here.cut()
 	client.url = two.url + "/mcp"

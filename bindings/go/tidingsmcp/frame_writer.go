@@ -19,6 +19,8 @@ type frameWriter struct {
 	// shifts say by how much the store's index of a message is more than the one that the SDK gives it: from the SDK's index on. A gap
 	// is one message to the SDK, and as many to the store as are missing.
 	shifts []shift
+	// named is told once which stream it is, with the first event that says so; nil where nobody wants to know.
+	named func(streamID string)
 }
 
 type shift struct{ from, by int }
@@ -102,6 +104,12 @@ func (w *frameWriter) event(text []byte) []byte {
 	if !bytes.HasPrefix(text, []byte("event: ")) {
 		return text
 	}
+	if w.named != nil {
+		if stream, _, _, _, named := idIn(text); named {
+			w.named(stream)
+			w.named = nil
+		}
+	}
 	if len(w.shifts) > 0 {
 		text = w.shifted(text)
 	}
@@ -119,11 +127,8 @@ func (w *frameWriter) event(text []byte) []byte {
 }
 
 func (w *frameWriter) shifted(text []byte) []byte {
-	head, rest, found := bytes.Cut(text, []byte("\nid: "))
-	line, after, ended := bytes.Cut(rest, []byte("\n"))
-	stream, number, named := strings.Cut(string(line), "_")
-	index, err := strconv.Atoi(number)
-	if !found || !ended || !named || err != nil {
+	stream, index, head, after, named := idIn(text)
+	if !named {
 		return text
 	}
 	by := 0
@@ -136,4 +141,13 @@ func (w *frameWriter) shifted(text []byte) []byte {
 	out = append(append(out, "\nid: "...), stream...)
 	out = append(strconv.AppendInt(append(out, '_'), int64(index+by), 10), '\n')
 	return append(out, after...)
+}
+
+// idIn is the id of an event in the SDK's form, with what is before its line and after it; false: it has none.
+func idIn(text []byte) (stream string, index int, head, after []byte, named bool) {
+	head, rest, found := bytes.Cut(text, []byte("\nid: "))
+	line, after, ended := bytes.Cut(rest, []byte("\n"))
+	stream, number, parted := strings.Cut(string(line), "_")
+	index, err := strconv.Atoi(number)
+	return stream, index, head, after, found && ended && parted && err == nil
 }

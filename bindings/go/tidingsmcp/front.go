@@ -21,8 +21,13 @@ const maxBody = mcp.DefaultMaxRequestBodyBytes
 // gaps; store may be nil.
 func Handler(next http.Handler, store *EventStore) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		if store != nil {
-			if asked, resumes := store.resuming(request); resumes && store.serve(response, request, asked) {
+		var takes *resumption
+		if asked, resumes := resuming(request); resumes && store != nil {
+			if store.lives(asked.sessionID) {
+				if store.takeOver(request.Context(), asked) {
+					takes = asked
+				}
+			} else if store.serve(response, request, asked) {
 				return
 			}
 		}
@@ -35,7 +40,7 @@ func Handler(next http.Handler, store *EventStore) http.Handler {
 		if request.Method == http.MethodPost && request.Body != nil {
 			request = withConfigs(request)
 		}
-		serveFronted(next, store, response, request)
+		serveFronted(next, store, response, request, takes)
 	})
 }
 
@@ -45,8 +50,8 @@ type front struct {
 	out *frameWriter
 	// stdin: the client is at the other end of this process's.
 	stdin bool
-	// gone is closed when the client of an HTTP request has left before it had its answer.
-	gone chan struct{}
+	// gone is closed when the client of an HTTP request has left before it had its answer, or is back on another connection.
+	gone <-chan struct{}
 	// store is what Handler was given.
 	store *EventStore
 }
@@ -107,20 +112,39 @@ func withoutFront(extra *mcp.RequestExtra) *mcp.RequestExtra {
 	return &own
 }
 
-func serveFronted(next http.Handler, store *EventStore, response http.ResponseWriter, request *http.Request) {
-	own := &front{out: newFrameWriter(response), gone: make(chan struct{}), store: store}
-	token := newFront(own)
+// serveFronted has the SDK serve a request. takes is the stream that it resumes, if it is one of a session that lives here.
+func serveFronted(next http.Handler, store *EventStore, response http.ResponseWriter, request *http.Request, takes *resumption) {
 	client := request.Context()
-	request = request.WithContext(context.WithValue(client, frontKey{}, own))
+	ctx, stop := context.WithCancel(client)
+	defer stop()
+	reader := newConnection(response, stop)
+	own := &front{out: newFrameWriter(response), gone: reader.gone, store: store}
+	release := func() {}
+	if takes != nil {
+		release = store.reads(takes.sessionID, takes.streamID, reader)
+	} else if store != nil {
+		// It is known by its first event whose connection it is.
+		own.out.named = func(streamID string) {
+			sessionID := request.Header.Get("Mcp-Session-Id")
+			if sessionID == "" {
+				sessionID = response.Header().Get("Mcp-Session-Id") // which begins with this answer
+			}
+			release = store.reads(sessionID, streamID, reader)
+		}
+	}
+	token := newFront(own)
+	request = request.WithContext(context.WithValue(ctx, frontKey{}, own))
 	request.Header.Set(frontHeader, token)
-	watch := context.AfterFunc(client, func() { close(own.gone) })
+	watch := context.AfterFunc(client, reader.leave)
 	defer func() {
 		// A request that is over because it was answered has no client that left it. One whose client has left may be over before that was
 		// noticed here.
 		if watch() && client.Err() != nil {
-			close(own.gone)
+			reader.leave()
 		}
 		own.out.end()
+		release()
+		reader.served()
 		fronts.Delete(token)
 	}()
 	next.ServeHTTP(own.out, request)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -260,4 +261,38 @@ func TestTheEndOfASessionIsReadBehindWhatWasLost(t *testing.T) {
 	if owned, _ := store.lookUp(ctx, "s"); owned {
 		t.Error("it is over")
 	}
+}
+
+// stuck is a response to a connection that takes nothing, until its time is over.
+type stuck struct {
+	http.ResponseWriter
+	over chan struct{}
+}
+
+func (s *stuck) SetWriteDeadline(time.Time) error {
+	close(s.over)
+	return nil
+}
+
+// A connection that takes nothing does not hold up whoever is back on another.
+func TestAConnectionThatTakesNothingIsEnded(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	response := &stuck{over: make(chan struct{})}
+	reader := newConnection(response, stop)
+	go func() {
+		<-response.over // what was written last
+		reader.served()
+	}()
+	reader.end(context.Background())
+	for name, closed := range map[string]<-chan struct{}{"gone": reader.gone, "stopped": ctx.Done(), "served": reader.over} {
+		select {
+		case <-closed:
+		default:
+			t.Error("not", name)
+		}
+	}
+	// Served, its connection may have another request by now; and who left may leave once more.
+	reader.end(context.Background())
+	reader.leave()
 }

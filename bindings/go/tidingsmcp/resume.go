@@ -30,8 +30,8 @@ type resumption struct {
 	index               uint64
 }
 
-// resuming tells whether a request resumes a stream of a session that does not live here.
-func (s *EventStore) resuming(request *http.Request) (*resumption, bool) {
+// resuming is the stream that a request resumes, in the SDK's own terms; false: it resumes none.
+func resuming(request *http.Request) (*resumption, bool) {
 	sessionID, event := request.Header.Get("Mcp-Session-Id"), request.Header.Get("Last-Event-ID")
 	if request.Method != http.MethodGet || sessionID == "" || event == "" || request.Header.Get("Mcp-Protocol-Version") > lastLegacy {
 		return nil, false
@@ -39,7 +39,7 @@ func (s *EventStore) resuming(request *http.Request) (*resumption, bool) {
 	// The SDK's own form of an event id: the stream's id and the message's index.
 	last := strings.LastIndexByte(event, '_')
 	index, err := strconv.ParseUint(event[last+1:], 10, 63)
-	if err != nil || last < 0 || s.lives(sessionID) {
+	if err != nil || last < 0 {
 		return nil, false
 	}
 	return &resumption{sessionID, event[:last], index}, true
