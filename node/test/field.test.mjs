@@ -70,7 +70,7 @@ test("B30: a place that does not take what it is given holds up nobody, and noth
   h.registerSink("slow", () => {
     most = Math.max(most, ++inHand);
     return stuck.promise;
-  }, { limit: 4 });
+  }, { limit: 4, timeoutMs: 60_000 });
   h.registerSink("quick", (delivery) => {
     got.push(JSON.parse(delivery.body).data.requestId);
     if (got.length === EACH) all.resolve();
@@ -204,7 +204,7 @@ test("B66: each attempt has the same id and bytes", async (t) => {
 });
 
 test("B67: an endpoint that does not answer holds up no other, and its attempts end", async (t) => {
-  const { port, posts, nth, local } = await receiver(t);
+  const { port, posts, local } = await receiver(t);
   const hanging = [];
   // One says nothing, the other begins a body that has no end.
   const silent = createServer((request, response) => {
@@ -228,8 +228,10 @@ test("B67: an endpoint that does not answer holds up no other, and its attempts 
     }
   }
   for (let n = 1; n <= 20; n++) await (await begin(h, to(port, ""), { requestId: n })).complete("{}");
-  await nth(20);
-  assert.deepEqual(posts.map(({ body }) => JSON.parse(body).data.requestId).sort((a, b) => a - b), [...Array(20).keys()].map((n) => n + 1));
+  // Each arrives; one that this machine was too busy to answer in that time comes again.
+  const arrived = () => new Set(posts.map(({ body }) => JSON.parse(body).data.requestId));
+  while (arrived().size < 20) await turn();
+  assert.deepEqual([...arrived()].sort((a, b) => a - b), [...Array(20).keys()].map((n) => n + 1));
   for (const callId of slowCalls) {
     let delivery;
     do {

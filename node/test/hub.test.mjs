@@ -229,7 +229,7 @@ test("two processes share a file: what one kills -9 left committed, the other re
 
 test("the process exits by itself with hubs open, and what was appended is there", async (t) => {
   const path = join(await folder(t), "tidings.db");
-  const child = spawnSync(process.execPath, [join(HERE, "child-exit.mjs"), path], { encoding: "utf8", timeout: 30_000 });
+  const child = spawnSync(process.execPath, [join(HERE, "child-exit.mjs"), path], { encoding: "utf8", timeout: 100_000 });
   assert.equal(child.status, 0, child.stderr);
   const h = new Hub(`sqlite:${path}`);
   t.after(() => h.close());

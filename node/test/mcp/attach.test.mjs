@@ -95,7 +95,7 @@ for (const sdk of SDKS) {
   test(`${sdk}: the server's time limit stops the tool and answers with an error`, async (t) => {
     const h = await hub(t);
     const firing = heard(h);
-    const { url, steps } = await mcp(t, sdk, h, { attached: { ...ROUTES, timeoutMs: { count: 200 } } });
+    const { url, steps } = await mcp(t, sdk, h, { attached: { ...ROUTES, timeoutMs: { count: 1_000 } } });
     const client = await new Client(url).initialize();
     const call = { name: "count", arguments: { total: 5 }, notificationConfig: config("timeout") };
     const stream = await client.request("tools/call", call);

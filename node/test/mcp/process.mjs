@@ -8,8 +8,7 @@ import { bothEras } from "./eras.mjs";
 import { Play, taskServer } from "./task-server.mjs";
 
 const ends = [];
-// A test that waits for the heartbeat of a dead process does not want to wait long.
-const hub = new Hub(`sqlite:${process.argv[2]}`, { workerLeaseMs: 3_000 });
+const hub = new Hub(`sqlite:${process.argv[2]}`);
 const play = new Play();
 const tools = Object.fromEntries(["work", "progress", "stubborn", "ask"].map((tool) => [tool, "always"]));
 const { url } = await bothEras({ after: (end) => ends.push(end) }, hub, {
