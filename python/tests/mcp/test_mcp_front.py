@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 import tidings.mcp
 from mcp_stage import SDK, Stage, guarded_server, high_level_server
 from mcp_wire import LEGACY, MODERN, WAIT, Client, Served
 from strict_sse import EventStream
 from tidings import Hub, Retention
-from tidings.mcp import EventStore, ResumeFront, SessionEventStore
+from tidings.mcp import EventStore, ResumeFront, SessionEventStore, _event_store, _sessions
 
 PRIMED = "2025-11-25"
 OLDER = "2025-06-18"
@@ -441,3 +442,65 @@ def test_it_can_be_left_out(stage: Stage, make_hub: Callable[..., Hub], serve: C
     answer = asking(ports[1], str(client.session)).get(events[0].id)
     assert answer.status == 404
     answer.close()
+
+
+class Slow:
+    """A hub whose record of a session takes its time to be committed."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.waits, self.gate = anyio.Event(), anyio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hub, name)
+
+    def new_writer(self, scope: str, name: str) -> Any:
+        writer = self._hub.new_writer(scope, name)
+        return SlowWriter(writer, self) if name == "owner" else writer
+
+
+class SlowWriter:
+    def __init__(self, writer: Any, slow: Slow) -> None:
+        self._writer = writer
+        self._slow = slow
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    async def flush(self) -> None:
+        self._slow.waits.set()
+        await self._slow.gate.wait()
+        await self._writer.flush()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answers", [True, False], ids=["a store that answers", "a store that does not answer"])
+async def test_no_client_has_an_event_of_a_session_that_others_do_not_know(
+    answers: bool, hub: Hub, make_hub: Callable[..., Hub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever came back with it at another process would be told that there is no such session."""
+    monkeypatch.setattr(_event_store, "_RECORDED_WITHIN", 60.0 if answers else 0.05)
+    hub.open()
+    slow = Slow(hub)
+    store = EventStore(slow).scoped("s")  # type: ignore[arg-type]
+    store.owned_by("auth:a")
+    given: list[str] = []
+
+    async def first() -> None:
+        given.append(await store.store_event("7", None))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await slow.waits.wait()
+        if answers:
+            assert given == []
+            slow.gate.set()
+    assert given[0]
+    # Only the first one waits.
+    slow.gate = anyio.Event()
+    assert await store.store_event("8", None)
+    assert await store.store_event("7", None)
+    if answers:
+        record = _sessions.look_up(make_hub(), "s")
+        assert record is not None
+        assert (record.principal, record.alive) == ("auth:a", True)

@@ -30,6 +30,9 @@ _SHOWN: Final = 64
 _CATCH_UP: Final = 2.0
 """Seconds a message waits for a store that is behind, before others that were not stored yet are given up for it."""
 
+_RECORDED_WITHIN: Final = 2.0
+"""Seconds that a session's first event waits until other processes know of the session."""
+
 _PATIENCE: Final = 2.0
 """Seconds in all that a client which reads slowly may hold up the other calls of its session, for each stream."""
 
@@ -119,6 +122,7 @@ class SessionEventStore(SdkEventStore):
         "_hub",
         "_is_full",
         "_lagging",
+        "_on_record",
         "_opened",
         "_opening",
         "_owner",
@@ -135,6 +139,8 @@ class SessionEventStore(SdkEventStore):
         self._opening = opening_of(hub)
         self._scope = _sessions.scope_of(session_id)
         self._owner: _sessions.Owner | None = None
+        # The session's record was waited for: other processes know of it.
+        self._on_record = False
         self._trouble = trouble
         self._close_sse_stream = close_sse_stream
         # Open streams by the SDK's stream id; a request id used again after its final response opens a fresh one.
@@ -158,8 +164,9 @@ class SessionEventStore(SdkEventStore):
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Append `message` to the session's stream `stream_id` and return its event id; None only marks a position.
 
-        Takes microseconds, never blocks on the disk and never raises. After a failure the id is empty, which the
-        SDK leaves off the wire: the client keeps its last good one.
+        Takes microseconds, never blocks on the disk and never raises; only a session's first event waits, for the commit
+        by which other processes know of the session, and for two seconds at most. After a failure the id is empty, which
+        the SDK leaves off the wire: the client keeps its last good one.
         """
         # The hot path of every message a server sends, in the middle of an open stream: no awaits, no locks, no
         # formatting. Everything else goes the long way, also what went wrong here: nothing was appended then.
@@ -167,6 +174,8 @@ class SessionEventStore(SdkEventStore):
             event_id = self._writers[stream_id].append(DUMP[type(message)](message, by_alias=True, exclude_unset=True))
         except Exception:
             event_id = await self._store(stream_id, message)  # tells what is wrong, if anything is
+            if event_id and not self._on_record:
+                await self._recorded()
             ended = stream_id not in self._writers and stream_id != GET_STREAM_KEY
         else:
             ended = False
@@ -208,6 +217,19 @@ class SessionEventStore(SdkEventStore):
             if failed is not None:
                 self._close(failed)
             return ""
+
+    async def _recorded(self) -> None:
+        """Wait until the session is on record: a client that has an event's id may come back with it at another process,
+        which would have to tell it that there is no such session."""
+        if self._owner is None:
+            return
+        try:
+            with anyio.move_on_after(_RECORDED_WITHIN):
+                self._on_record = await self._owner.committed()
+                return
+        except Exception as error:
+            _log.debug("%s is not on record: %s", self._scope, error)
+        self._on_record = True  # nothing else waits for a store that is slow or down
 
     async def _let_go(self, stream_id: str) -> None:
         """Wait for a client that does not read, for a while; then close its connection, so that it does not hold up the

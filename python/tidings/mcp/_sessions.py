@@ -51,6 +51,13 @@ class Owner:
         self._writer.append(self._payload, type=_OWNER, give_up=True)
         self._recorded = now
 
+    async def committed(self) -> bool:
+        """Wait until other processes can look it up; `False` where nothing is on record yet."""
+        if self._writer is None:
+            return False
+        await self._writer.flush()
+        return True
+
     def close(self, *, deleted: bool) -> None:
         """The session is over; `deleted`: its client said so."""
         if self._closed or self._writer is None:
