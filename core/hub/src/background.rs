@@ -138,6 +138,8 @@ pub(crate) async fn serve(core: &Arc<Core>) {
     in_flight.abort(); // what is cut here comes up again, as its lease ends with this worker
     in_flight.all_ended().await;
     lease(core, &mut schedule, &mut in_flight, core.timeline.now()).await;
+    // An outcome that was refused is recorded by itself, without what it was refused for. The store is not waited for any more.
+    in_flight.all_ended().await;
     // The ends of calls were handed over before this, so they are committed with it, or the store fails.
     if commit(core, Durability::Process, vec![Op::Leave { worker: core.worker }]).await.is_some() {
         let _ = timeout_at(until, call::settle_all(core)).await;
