@@ -12,6 +12,7 @@ use tidings_proto::route::OutletName;
 use tidings_proto::time::StoreMillis;
 use tidings_store::{Commit, CommitError, Delivery, Done, Durability, Flow, Lease, Op, Refused, Settle, Taken};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::background::commit;
@@ -89,7 +90,7 @@ pub(crate) async fn turn(
 /// The lease for what is free once these are recorded; `None` while nothing may be leased.
 fn lease(core: &Core, ended: &[Outcome], now: StoreMillis) -> Option<Lease> {
     let slots = core.options.concurrency;
-    let taken = core.load.taken(slots, ended.iter().filter_map(|outcome| outcome.slot.as_ref()));
+    let taken = core.load.taken(slots, ended.iter().filter_map(|outcome| outcome.slot.as_ref()), Instant::now());
     let free = slots.saturating_sub(taken.all);
     let limit = free.min(BATCH);
     if limit == 0 || core.is_closed() || core.is_paused() {
@@ -158,7 +159,7 @@ async fn start(
     let count = units.len();
     for unit in units {
         let suspect = unit.first().is_some_and(|delivery| delivery.suspect);
-        let slot = load.map(|load| load.begin(suspect));
+        let slot = load.map(|load| load.begin(suspect, Instant::now()));
         let span = span(&unit);
         let core = Arc::clone(core);
         let attempt = async move { Some(Outcome { ops: attempt(&core, unit).await, until, slot }) };

@@ -74,13 +74,13 @@ impl Load {
         lock(&self.state).count()
     }
 
-    /// An attempt begins.
-    pub(crate) fn begin(&self, suspect: bool) -> Slot {
+    /// An attempt begins `now`.
+    pub(crate) fn begin(&self, suspect: bool, now: Instant) -> Slot {
         let mut state = lock(&self.state);
         let number = state.next;
         state.next += 1;
         state.suspects += u32::from(suspect);
-        state.open.insert(number, Open { begun: Instant::now(), suspect, slow: false });
+        state.open.insert(number, Open { begun: now, suspect, slow: false });
         Slot { load: self.clone(), number }
     }
 
@@ -90,8 +90,8 @@ impl Load {
     }
 
     /// How many of so many slots are taken, without those of attempts that have `ended`. While less than half of them are free,
-    /// attempts that are slow by now give theirs back first.
-    pub(crate) fn taken<'a>(&self, slots: u32, ended: impl Iterator<Item = &'a Slot>) -> Taken {
+    /// attempts that are slow by `now` give theirs back first.
+    pub(crate) fn taken<'a>(&self, slots: u32, ended: impl Iterator<Item = &'a Slot>, now: Instant) -> Taken {
         let mut state = lock(&self.state);
         let (mut all, mut suspects) = (0_u32, 0_u32);
         for open in ended.filter_map(|slot| state.open.get(&slot.number)) {
@@ -100,7 +100,7 @@ impl Load {
         }
         if state.taken().saturating_sub(all) > slots / 2 {
             let room = slots.saturating_sub(state.slow) as usize;
-            let slow = state.quick().take_while(|(_, open)| open.begun.elapsed() >= SLOW).map(|(number, _)| *number);
+            let slow = state.quick().take_while(|(_, open)| now >= open.begun + SLOW).map(|(number, _)| *number);
             let slow: Vec<u64> = slow.take(room).collect();
             for number in slow {
                 if let Some(open) = state.open.get_mut(&number) {
@@ -138,39 +138,38 @@ mod tests {
         std::iter::empty()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_attempt_gives_its_slot_back_where_it_is_wanted() {
-        let load = Load::default();
-        let first: Vec<_> = (0..4).map(|_| load.begin(false)).collect();
-        let begun = Instant::now();
+    #[test]
+    fn a_slow_attempt_gives_its_slot_back_where_it_is_wanted() {
+        let (load, begun) = (Load::default(), Instant::now());
+        let first: Vec<_> = (0..4).map(|_| load.begin(false, begun)).collect();
         assert!(load.is_full(4));
         assert_eq!(load.next_slow(4), Some(begun + SLOW));
-        tokio::time::advance(SLOW - Duration::from_millis(1)).await;
-        assert_eq!(load.taken(4, none()), Taken { all: 4, suspects: 0 });
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(load.taken(8, none()).all, 4, "half of them are free");
-        assert_eq!(load.taken(4, none()).all, 0);
+        let before = begun + SLOW - Duration::from_millis(1);
+        assert_eq!(load.taken(4, none(), before), Taken { all: 4, suspects: 0 });
+        let later = begun + SLOW;
+        assert_eq!(load.taken(8, none(), later).all, 4, "half of them are free");
+        assert_eq!(load.taken(4, none(), later).all, 0);
         assert_eq!((load.all(), load.is_full(4), load.next_slow(4)), (4, false, None));
 
         // As many again, and no more.
-        let second: Vec<_> = (0..4).map(|_| load.begin(false)).collect();
-        tokio::time::advance(SLOW).await;
-        assert_eq!((load.taken(4, none()).all, load.next_slow(4)), (4, None));
+        let second: Vec<_> = (0..4).map(|_| load.begin(false, later)).collect();
+        let much_later = later + SLOW;
+        assert_eq!((load.taken(4, none(), much_later).all, load.next_slow(4)), (4, None));
         drop(first);
-        assert_eq!(load.next_slow(4), Some(begun + SLOW + SLOW));
-        assert_eq!(load.taken(4, none()).all, 0);
+        assert_eq!(load.next_slow(4), Some(much_later));
+        assert_eq!(load.taken(4, none(), much_later).all, 0);
         drop(second);
-        assert_eq!((load.all(), load.taken(4, none())), (0, Taken { all: 0, suspects: 0 }));
+        assert_eq!((load.all(), load.taken(4, none(), much_later)), (0, Taken { all: 0, suspects: 0 }));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn suspects_keep_theirs_and_what_has_ended_is_free() {
-        let load = Load::default();
-        let (suspect, mine) = (load.begin(true), load.begin(false));
-        tokio::time::advance(SLOW).await;
-        assert_eq!(load.taken(2, std::iter::once(&mine)), Taken { all: 1, suspects: 1 });
-        assert_eq!(load.taken(2, none()), Taken { all: 1, suspects: 1 }, "the other one is slow");
-        assert_eq!(load.taken(2, std::iter::once(&mine)).all, 1, "and had no slot to give back");
-        assert_eq!(load.taken(2, [&suspect, &mine].into_iter()), Taken { all: 0, suspects: 0 });
+    #[test]
+    fn suspects_keep_theirs_and_what_has_ended_is_free() {
+        let (load, begun) = (Load::default(), Instant::now());
+        let (suspect, mine) = (load.begin(true, begun), load.begin(false, begun));
+        let now = begun + SLOW;
+        assert_eq!(load.taken(2, std::iter::once(&mine), now), Taken { all: 1, suspects: 1 });
+        assert_eq!(load.taken(2, none(), now), Taken { all: 1, suspects: 1 }, "the other one is slow");
+        assert_eq!(load.taken(2, std::iter::once(&mine), now).all, 1, "and had no slot to give back");
+        assert_eq!(load.taken(2, [&suspect, &mine].into_iter(), now), Taken { all: 0, suspects: 0 });
     }
 }
