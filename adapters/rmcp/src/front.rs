@@ -150,14 +150,14 @@ fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 /// A request that is no other's to read first.
-enum Asked {
+pub(crate) enum Asked {
     /// A `tools/call` with a config in its parameters, byte for byte.
     Call(Box<RawValue>),
     /// `subscriptions/listen`.
     Listen,
 }
 
-fn asked(body: &[u8]) -> Option<Asked> {
+pub(crate) fn asked(body: &[u8]) -> Option<Asked> {
     let peek: Peek<'_> = serde_json::from_slice(body).ok()?;
     match &*peek.method {
         "tools/call" => Some(Asked::Call(peek.params?.notification_config?.to_owned())),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tidings::proto::wire::sep992::NOTIFICATION_CONFIG;
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::front::{Asked, asked};
 use crate::listening::set_aside;
 
 /// Bytes that are read at once.
@@ -94,26 +95,24 @@ impl<R: AsyncRead + Unpin> AsyncRead for StdioFront<R> {
 
 /// A request with its config in `_meta`, or with its filter set aside; `None`: it has none, or cannot be read.
 fn moved(line: &[u8], listens: bool) -> Option<Vec<u8>> {
-    let has = |name: &str| line.windows(name.len()).any(|part| part == name.as_bytes());
+    let has = |text: &str| line.windows(text.len()).any(|part| part == text.as_bytes());
     // Most lines cost no more than this look; letters may be written as escapes.
-    let escaped = has("\\u");
-    let mut moved = None;
-    if escaped || has(NOTIFICATION_CONFIG) {
-        moved = with_config(line);
+    let concerns = has(NOTIFICATION_CONFIG) || has("\\u") || (listens && has("listen"));
+    if !concerns {
+        return None;
     }
-    if moved.is_none() && listens && (escaped || has("listen")) {
-        moved = set_aside(line);
-    }
-    let mut line = moved?;
+    let mut line = match asked(line)? {
+        Asked::Call(_) => with_config(line)?,
+        Asked::Listen if listens => set_aside(line)?,
+        Asked::Listen => return None,
+    };
     line.push(b'\n');
     Some(line)
 }
 
+/// A tool call with its config in `_meta`.
 fn with_config(line: &[u8]) -> Option<Vec<u8>> {
     let mut message: Value = serde_json::from_slice(line).ok()?;
-    if message["method"] != "tools/call" {
-        return None;
-    }
     let params = message.get_mut("params")?.as_object_mut()?;
     let config = params.remove(NOTIFICATION_CONFIG)?;
     params.entry("_meta").or_insert_with(|| json!({})).as_object_mut()?.insert(NOTIFICATION_CONFIG.to_owned(), config);
