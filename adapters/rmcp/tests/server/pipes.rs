@@ -72,7 +72,7 @@ impl Pipes {
             if message["id"] == id {
                 return frames;
             }
-            frames.push(Frame { id: None, message });
+            frames.push(Frame { id: None, text: message.to_string(), message });
         }
     }
 }
