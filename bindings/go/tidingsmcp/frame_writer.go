@@ -35,8 +35,29 @@ func (w *frameWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *frameWriter) WriteHeader(status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.begun {
+		w.begun = true
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// opens begins a stream that has nothing to send yet: its client is not to wait for the answer's beginning until it has.
+func (w *frameWriter) opens() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.begun {
+		return
+	}
+	// As the SDK would set it with the first event.
+	header := w.Header()
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Connection", "keep-alive")
 	w.begun = true
-	w.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(http.StatusOK)
+	if _, err := w.ResponseWriter.Write([]byte(": ok\n\n")); err == nil {
+		_ = http.NewResponseController(w.ResponseWriter).Flush() // a client that has left is noticed elsewhere
+	}
 }
 
 func (w *frameWriter) Write(text []byte) (int, error) {

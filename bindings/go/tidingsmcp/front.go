@@ -17,8 +17,8 @@ const maxBody = mcp.DefaultMaxRequestBodyBytes
 
 // Handler stands in front of an [mcp.StreamableHTTPHandler], inside whatever authenticates. It hands the middleware of [Attach] what
 // the SDK would drop: the notificationConfig of a tools/call, as it was sent, the request's id, and that its client has gone; and it
-// puts on the wire what the SDK cannot send. With a store it resumes streams of sessions that this process does not hold, and tells
-// gaps; store may be nil.
+// puts on the wire what the SDK cannot send. With a store it resumes streams of sessions that this process does not hold, tells gaps,
+// and ends a connection whose client is back on another; store may be nil.
 func Handler(next http.Handler, store *EventStore) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		var takes *resumption

@@ -27,6 +27,8 @@ func (s *EventStore) After(ctx context.Context, sessionID, streamID string, inde
 		}
 		if err := replay.run(ctx, sessionID, streamID); err != nil {
 			yield(nil, fmt.Errorf("replaying stream %q of session %q after %d: %w", streamID, sessionID, index, err))
+		} else if replay.out != nil && replay.told == 0 {
+			replay.out.opens()
 		}
 	}
 }
