@@ -17,6 +17,7 @@ use tokio::sync::RwLock;
 
 use crate::event_log::{EventLog, scope_of};
 use crate::overheard::Overheard;
+use crate::session_record;
 
 /// rmcp's own sessions on streams that survive: each session stores its messages in a scope of its own, so that an event id
 /// of one opens nothing in another. (rmcp gives an event store no session to check by: with
@@ -104,7 +105,21 @@ impl SessionManager for Sessions {
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Error> {
-        Ok(self.sessions.read().await.contains_key(id))
+        if !self.sessions.read().await.contains_key(id) {
+            return Ok(false);
+        }
+        match session_record::is_ended(&self.hub, id) {
+            // At another process: then it is over here too.
+            Ok(true) => {
+                self.close_session(id).await?;
+                Ok(false)
+            }
+            Ok(false) => Ok(true),
+            Err(error) => {
+                tracing::warn!(%error, "it could not be looked whether a session was ended elsewhere");
+                Ok(true)
+            }
+        }
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Error> {

@@ -187,4 +187,6 @@ async fn what_is_sent_into_a_session_that_was_ended_elsewhere_is_not_delivered()
     let body: serde_json::Value = serde_json::from_slice(&delivery.body).expect("JSON");
     assert_eq!((&body["name"], &body["data"]["route"]), (&json!("tool_call.completed"), &json!("next")));
     assert!(delivery.confirm());
+    assert_eq!(client.ask(2, "ping", json!({})).await.status, 404, "it is over everywhere");
+    assert_eq!(client.try_get(None).await.status, 404);
 }
