@@ -38,6 +38,17 @@ pub enum After {
     Cursor(Cursor),
 }
 
+impl After {
+    /// The number of the event that is read first, unless there is a gap.
+    fn next(self) -> u64 {
+        match self {
+            Self::Earliest => 0,
+            Self::Seq(seq) => seq.saturating_add(1),
+            Self::Cursor(cursor) => cursor.next,
+        }
+    }
+}
+
 /// Events of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
@@ -173,8 +184,8 @@ impl Stream {
     /// anywhere else it is an error of code `unknown_cursor`.
     pub fn read(&self, after: After, limits: ReadLimits) -> Result<Read> {
         self.core.alive()?;
-        let info = self.core.store.stream(&self.key)?;
-        let Some(info) = info else {
+        let page = self.core.store.read_key(&self.key, after.next(), limits)?;
+        let Some(page) = page else {
             return match after {
                 After::Earliest | After::Cursor(Cursor::ORIGIN) => {
                     Ok(Read { gap: None, events: Vec::new(), cursor: Cursor::ORIGIN, head_seq: None, ended: false })
@@ -182,8 +193,8 @@ impl Stream {
                 _ => Err(Error::new(ErrorCode::UnknownCursor, "no such stream in this scope")),
             };
         };
-        let mut tail = Tail::start(Arc::clone(&self.core), info, after)?;
-        tail.read_exactly(limits)
+        let mut tail = Tail::start(Arc::clone(&self.core), page.info.clone(), after)?;
+        tail.read_exactly(limits, page)
     }
 
     /// What is committed now, after that place, as JSON Lines; see [`Export`].

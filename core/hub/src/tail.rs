@@ -71,10 +71,14 @@ impl Tail {
         Ok(info.is_some_and(|info| info.owned && info.owner_gone && info.closed_at.is_none()))
     }
 
-    /// Reads what is committed, at most `limits.events`, and about `limits.bytes`.
-    pub(crate) fn read_exactly(&mut self, limits: ReadLimits) -> Result<Read> {
+    /// Reads what is committed, at most `limits.events`, and about `limits.bytes`. The page is what the store has with
+    /// these limits from the place on that the reader began at, unless a gap moves it.
+    pub(crate) fn read_exactly(&mut self, limits: ReadLimits, page: Page) -> Result<Read> {
         self.limit = limits.events.max(1) as usize;
-        self.read(limits)
+        if self.gap.is_some() {
+            return self.read(limits);
+        }
+        Ok(self.read_page(page))
     }
 
     /// Reads what is committed, about `limits` (whole stored chunks, see [`ReadLimits`]), without waiting. At most one
@@ -110,7 +114,11 @@ impl Tail {
                 self.gap = Some(told(GapReason::Regressed, self.next, &page.info));
             }
         }
-        // Nothing fails from here on, so a gap that is taken is told.
+        Ok(self.read_page(page))
+    }
+
+    /// What of a page is the reader's. Does not fail, so a gap that is taken is told.
+    fn read_page(&mut self, page: Page) -> Read {
         let info = &page.info;
         self.claim = info.claim;
         let mut gap = self.gap.take();
@@ -121,7 +129,7 @@ impl Tail {
         }
         let events = self.take(&page.chunks, info, &mut gap);
         self.ended = info.closed_at.is_some() && self.next >= info.next_seq;
-        Ok(self.answer(gap, events, info.next_seq.checked_sub(1)))
+        self.answer(gap, events, info.next_seq.checked_sub(1))
     }
 
     /// What this process has just committed need not be read back.
@@ -164,6 +172,7 @@ impl Tail {
             }
             let from = self.next;
             let wanted = self.limit.saturating_sub(events.len());
+            events.reserve(wanted.min(chunk.holds(from)));
             events.extend(chunk.events_from(from).take_while(|event| event.seq < chunk.end()).take(wanted));
             self.next = events.last().map_or(from, |event| event.seq + 1).max(from);
             if self.next == chunk.end() {

@@ -363,7 +363,13 @@ impl Store for SqliteStore {
     }
 
     fn read(&self, id: StreamId, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError> {
-        self.read_with("read a stream", |conn, core| read::page(conn, core, id, from, limits))
+        let row = |conn: &Connection| rows::stream_by_id(conn, id);
+        self.read_with("read a stream", |conn, core| read::page(conn, core, row(conn)?, from, limits))
+    }
+
+    fn read_key(&self, key: &StreamKey, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError> {
+        let row = |conn: &Connection| rows::stream_by_key(conn, key);
+        self.read_with("read a stream", |conn, core| read::page(conn, core, row(conn)?, from, limits))
     }
 
     fn call(&self, id: CallId) -> Result<Option<CallRecord>, StoreError> {

@@ -76,11 +76,11 @@ pub(crate) fn next_claim_first(conn: &Connection, id: StreamId, claim: u32) -> R
 pub(crate) fn page(
     conn: &Connection,
     core: &Core,
-    id: StreamId,
+    stream: Option<StreamRow>,
     from: u64,
     limits: ReadLimits,
 ) -> Result<Option<Page>, Fail> {
-    let Some(row) = rows::stream_by_id(conn, id)? else { return Ok(None) };
+    let Some(row) = stream else { return Ok(None) };
     let from = from.max(row.earliest);
     let mut chunks = Vec::new();
     if from < row.next_seq {
@@ -94,7 +94,7 @@ pub(crate) fn page(
         let (mut events, mut bytes) = (0, 0);
         while events < u64::from(limits.events.max(1)) && bytes < limits.bytes.max(1) {
             let Some(next) = found.next()? else { break };
-            let chunk = match rows::chunk(next, id) {
+            let chunk = match rows::chunk(next, row.id) {
                 Some(chunk) => chunk,
                 None => in_place_of_damage(conn, &row, count(next, 0)?)?,
             };

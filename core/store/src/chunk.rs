@@ -86,6 +86,12 @@ impl Chunk {
         (events, self.weight().saturating_mul(events) / u64::from(self.count.max(1)))
     }
 
+    /// At most so many events a reader finds who starts at `from`, whatever the count says: none is smaller than its header.
+    pub fn holds(&self, from: u64) -> usize {
+        let most = self.data.as_ref().map_or(0, |data| data.len() / HEADER);
+        usize::try_from(self.rest(from).0).map_or(most, |rest| rest.min(most))
+    }
+
     /// Its events in order, without copying payloads. Empty for a tombstone.
     pub fn events(&self) -> ChunkEvents {
         self.events_from(self.first_seq)
@@ -301,6 +307,7 @@ mod tests {
         for from in 0..40 {
             let want: Vec<_> = all.iter().filter(|event| event.seq >= from).cloned().collect();
             assert_eq!(chunk.events_from(from).collect::<Vec<_>>(), want, "from {from}");
+            assert_eq!(chunk.holds(from), want.len(), "from {from}");
         }
     }
 
@@ -321,6 +328,9 @@ mod tests {
             let chunk = Chunk { first_seq: 0, count: 1, last_time: 0, data: Some(whole.slice(..cut)) };
             assert_eq!(chunk.events().count(), 0, "cut at {cut}");
         }
+        let counted = Chunk { first_seq: 0, count: u32::MAX, last_time: 0, data: Some(whole) };
+        assert_eq!(counted.holds(0), 1, "a count that is damaged asks for no memory");
+        assert_eq!(Chunk::lost(0, 9, 0).holds(0), 0);
         let junk = Chunk { first_seq: 0, count: 1, last_time: 0, data: Some(Bytes::from(vec![0xff; 64])) };
         assert_eq!(junk.events().count(), 0);
     }

@@ -105,6 +105,14 @@ pub trait Store: Send + Sync + 'static {
     /// snapshot. `None`: no such stream.
     fn read(&self, id: StreamId, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError>;
 
+    /// The same of the stream of that key. Stores for which two looks cost more than one have a way of their own.
+    fn read_key(&self, key: &StreamKey, from: u64, limits: ReadLimits) -> Result<Option<Page>, StoreError> {
+        match self.stream(key)? {
+            Some(info) => self.read(info.id, from, limits),
+            None => Ok(None),
+        }
+    }
+
     /// The call of that id.
     fn call(&self, id: CallId) -> Result<Option<CallRecord>, StoreError>;
 

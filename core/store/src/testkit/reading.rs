@@ -21,7 +21,9 @@ fn five_chunks(store: &dyn Store) {
 
 /// What a page begins and ends with, and how many chunks it has.
 fn page(store: &dyn Store, from: u64, limits: ReadLimits) -> (u64, u64, usize) {
-    let Page { chunks, info } = store.read(stream_id(1), from, limits).expect("reads").expect("there");
+    let found = store.read(stream_id(1), from, limits).expect("reads");
+    assert_eq!(store.read_key(&key("a"), from, limits).expect("reads"), found, "by its key it is the same");
+    let Page { chunks, info } = found.expect("there");
     assert_eq!((info.id, info.next_seq), (stream_id(1), 20));
     slots(&chunks);
     let ends = chunks.first().zip(chunks.last()).map_or((0, 0), |(first, last)| (first.first_seq, last.end()));
@@ -63,6 +65,7 @@ pub(super) fn a_read_begins_in_the_chunk_that_holds_its_first_event(store: &dyn 
 
 pub(super) fn a_read_from_the_head_or_beyond_is_empty(store: &dyn Store) {
     five_chunks(store);
+    assert_eq!(store.read_key(&key("b"), 0, ReadLimits::default()).expect("reads"), None, "no such stream");
     for from in [20, 21, 1_000_000, u64::from(u32::MAX) + 1, (1 << 53) - 1] {
         assert_eq!(page(store, from, ReadLimits::default()), (0, 0, 0), "from {from}");
     }
