@@ -77,7 +77,7 @@ export interface Notice {
  * slow one holds nobody up, and one that is slower than its deadline has failed: `Hub.failedSinks` names it.
  *
  * Connections and listeners are numbers of this outbox's, never used again. Every method but `ready` returns at once, and throws
- * `ClosedError` where the hub is of no use any more.
+ * `ClosedError` where the hub is of no use any more, and `InvalidArgumentError` for a number of another outbox.
  */
 export class Outbox {
   readonly #native: NativeOutbox;

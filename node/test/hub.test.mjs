@@ -17,6 +17,7 @@ import {
   Gap,
   Hub,
   InvalidArgumentError,
+  Profile,
   TidingsError,
 } from "tidings";
 
@@ -208,6 +209,41 @@ test("a task is found by its principal only", async (t) => {
   assert.equal(h.task(call.id, { principal: "bob" }), undefined);
   assert.equal(await h.cancelTask(call.id, { principal: "ann" }), true);
   assert.equal(h.task(call.id, { principal: "ann" }).status, "cancelled");
+});
+
+test("numbers of connections and listeners are of one outbox, also where they are used again", async (t) => {
+  const h = await hub(t);
+  const [one, two] = [h.outbox(), h.outbox()];
+  const profile = new Profile("2025-11-25", '{"tools":{"listChanged":true}}', "{}");
+  const sink = one.addSink();
+  const listener = one.attend(sink, profile);
+  assert.notEqual(sink, two.addSink());
+  const foreign = (what) => (error) =>
+    error instanceof InvalidArgumentError && error.message === `${what}: is of another outbox`;
+  for (const use of [
+    () => two.attend(sink, profile),
+    () => two.setReachable(sink, false),
+    () => two.written(sink),
+    () => two.broke(sink),
+    () => two.dropSink(sink),
+  ]) {
+    assert.throws(use, foreign("sink"));
+  }
+  for (const use of [
+    () => two.open(listener),
+    () => two.subscribe(listener, profile, "test://a"),
+    () => two.unsubscribe(listener, profile, "test://a"),
+    () => two.end(listener),
+    () => two.cancel(listener),
+  ]) {
+    assert.throws(use, foreign("listener"));
+  }
+  // The same place, used again: another number, which is a whole one all the same.
+  assert.equal(one.dropSink(sink), 1);
+  const again = one.addSink();
+  assert.notEqual(again, sink);
+  assert.ok(Number.isSafeInteger(again));
+  assert.equal(one.written(sink), false);
 });
 
 test("two processes share a file: what one kills -9 left committed, the other reads", async (t) => {

@@ -98,8 +98,13 @@ impl Outbox {
         &self.hub
     }
 
-    fn sink(&self, sink: u64) -> SinkId {
-        SinkId::from_numbers(self.number, sink)
+    fn sink(&self, sink: u64) -> Result<SinkId> {
+        SinkId::from_numbers(self.number, sink).ok_or_else(|| Error::argument("sink", "is of another outbox"))
+    }
+
+    fn listener(&self, listener: u64) -> Result<ListenerId> {
+        let found = ListenerId::from_numbers(self.number, listener);
+        found.ok_or_else(|| Error::argument("listener", "is of another outbox"))
     }
 
     /// A connection to write to.
@@ -110,41 +115,41 @@ impl Outbox {
 
     /// The listener of a peer without filters.
     pub fn attend(&self, sink: u64, profile: &Profile) -> Result<u64> {
-        Ok(self.inner.get()?.attend(self.sink(sink), &profile.inner)?.to_number())
+        Ok(self.inner.get()?.attend(self.sink(sink)?, &profile.inner)?.to_number())
     }
 
     /// A listener with a filter, of which only what is honoured counts.
     pub fn listen(&self, sink: u64, profile: &Profile, id: &RequestId, filter: &str) -> Result<u64> {
         let honoured = profile.filter(filter)?;
-        Ok(self.inner.get()?.listen(self.sink(sink), &profile.inner, id, honoured)?.to_number())
+        Ok(self.inner.get()?.listen(self.sink(sink)?, &profile.inner, id, honoured)?.to_number())
     }
 
     /// A peer without filters is ready to be told.
     pub fn open(&self, listener: u64) -> Result<()> {
-        self.inner.get()?.open(ListenerId::from_number(listener));
+        self.inner.get()?.open(self.listener(listener)?);
         Ok(())
     }
 
     /// Such a peer subscribes to one thing.
     pub fn subscribe(&self, listener: u64, profile: &Profile, name: &str) -> Result<()> {
-        Ok(self.inner.get()?.subscribe(ListenerId::from_number(listener), &profile.inner, name)?)
+        Ok(self.inner.get()?.subscribe(self.listener(listener)?, &profile.inner, name)?)
     }
 
     /// And no longer.
     pub fn unsubscribe(&self, listener: u64, profile: &Profile, name: &str) -> Result<()> {
-        self.inner.get()?.unsubscribe(ListenerId::from_number(listener), &profile.inner, name);
+        self.inner.get()?.unsubscribe(self.listener(listener)?, &profile.inner, name);
         Ok(())
     }
 
     /// Whether the connection's peer can be told anything at the moment.
     pub fn set_reachable(&self, sink: u64, reachable: bool) -> Result<()> {
-        self.inner.get()?.set_reachable(self.sink(sink), reachable);
+        self.inner.get()?.set_reachable(self.sink(sink)?, reachable);
         Ok(())
     }
 
     /// Ends a listener in order.
     pub fn end(&self, listener: u64) -> Result<()> {
-        self.inner.get()?.end(ListenerId::from_number(listener));
+        self.inner.get()?.end(self.listener(listener)?);
         Ok(())
     }
 
@@ -156,12 +161,12 @@ impl Outbox {
 
     /// The listener was cancelled. `false`: it had ended.
     pub fn cancel(&self, listener: u64) -> Result<bool> {
-        Ok(self.inner.get()?.cancel(ListenerId::from_number(listener)))
+        Ok(self.inner.get()?.cancel(self.listener(listener)?))
     }
 
     /// Lets go of a connection. Says how many listeners went with it.
     pub fn drop_sink(&self, sink: u64) -> Result<usize> {
-        Ok(self.inner.get()?.drop_sink(self.sink(sink)))
+        Ok(self.inner.get()?.drop_sink(self.sink(sink)?))
     }
 
     /// How many listeners there are.
@@ -177,12 +182,12 @@ impl Outbox {
 
     /// So many of a connection's frames were written. `false`: too late, it has failed or gone.
     pub fn written(&self, sink: u64, frames: u32) -> Result<bool> {
-        Ok(self.inner.get()?.written(self.sink(sink), frames))
+        Ok(self.inner.get()?.written(self.sink(sink)?, frames))
     }
 
     /// A connection did not take a frame. Says how many listeners went with it.
     pub fn broke(&self, sink: u64) -> Result<usize> {
-        Ok(self.inner.get()?.broke(self.sink(sink)))
+        Ok(self.inner.get()?.broke(self.sink(sink)?))
     }
 
     /// Waits until there is something to take; answers [`Answer::Done`]. One at a time.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidings_proto::fanout::{Frame, Tag};
 
-use super::set::Key;
+use super::set::{INDEX_BITS, Key};
 
 /// Names one sink, in this process, for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,35 +18,39 @@ pub struct SinkId {
 pub struct ListenerId(pub(super) Key);
 
 fn number(key: Key) -> u64 {
-    u64::from(key.generation) << 32 | u64::from(key.index)
+    u64::from(key.generation) << INDEX_BITS | u64::from(key.index)
 }
 
-fn key(number: u64) -> Key {
-    // Halves of 64 bits.
-    Key { index: (number & u64::from(u32::MAX)) as u32, generation: (number >> 32) as u32 }
+/// `None`: no key of that outbox.
+fn key(outbox: u32, number: u64) -> Option<Key> {
+    let index = u32::try_from(number & ((1 << INDEX_BITS) - 1)).ok()?;
+    let key = Key { index, generation: u32::try_from(number >> INDEX_BITS).ok()? };
+    key.is_of(outbox).then_some(key)
 }
 
 impl SinkId {
-    /// The outbox's number and the sink's at it, for hosts that keep plain numbers.
+    /// The outbox's number and the sink's at it, less than 2^53, for hosts that keep plain numbers.
     pub fn to_numbers(self) -> (u32, u64) {
         (self.outbox, number(self.key))
     }
 
-    /// The sink of those numbers.
-    pub fn from_numbers(outbox: u32, sink: u64) -> Self {
-        Self { outbox, key: key(sink) }
+    /// The sink of those numbers. `None`: it is of another outbox; of the 256 that were opened next to this one, that is: numbers
+    /// repeat after that many.
+    pub fn from_numbers(outbox: u32, sink: u64) -> Option<Self> {
+        Some(Self { outbox, key: key(outbox, sink)? })
     }
 }
 
 impl ListenerId {
-    /// The listener as a plain number.
+    /// The listener as a plain number, less than 2^53.
     pub fn to_number(self) -> u64 {
         number(self.0)
     }
 
-    /// The listener of that number.
-    pub fn from_number(listener: u64) -> Self {
-        Self(key(listener))
+    /// The listener of that number at the outbox of that number. `None`: it is of another outbox, as for
+    /// [`SinkId::from_numbers`].
+    pub fn from_numbers(outbox: u32, listener: u64) -> Option<Self> {
+        key(outbox, listener).map(Self)
     }
 }
 
