@@ -131,7 +131,8 @@ function keepSessions(sdk: SdkServer, handlers: Handlers, hub: Hub, principal: P
     holdSession(transport.sessionId, transport);
     if (storeOf(transport) instanceof SessionEventStore) {
       const { authInfo } = requestOf(context);
-      recordSession(hub, transport.sessionId, transport, authInfo && principal(authInfo));
+      // Its client, which knows of it after this, may come back at another process.
+      await recordSession(hub, transport.sessionId, transport, authInfo && principal(authInfo));
     }
     return result;
   });

@@ -20,6 +20,9 @@ const DELETED = "io.tidings.session.deleted";
 /** After so long the record is written again, so that retention by age does not take it from a session in use. */
 const AGAIN_MS = 3_600_000;
 
+/** How long the beginning of a session waits for its record, which takes one commit. */
+const RECORDED_WITHIN_MS = 2_000;
+
 /** The sessions of attached servers that this process holds. */
 const here = new Set<string>();
 
@@ -34,8 +37,16 @@ export function holdSession(sessionId: string, transport: Transport): void {
   onClose(transport, () => here.delete(sessionId));
 }
 
-/** Puts a session on record until its transport closes. `principal`: `undefined` for nobody in particular. */
-export function recordSession(hub: Hub, sessionId: string, transport: Transport, principal: string | undefined): void {
+/**
+ * Puts a session on record until its transport closes. `principal`: `undefined` for nobody in particular. Resolves once other
+ * processes can look it up, or when the store takes too long for that; never rejects.
+ */
+export async function recordSession(
+  hub: Hub,
+  sessionId: string,
+  transport: Transport,
+  principal: string | undefined,
+): Promise<void> {
   let writer: Writer | undefined;
   let deleted = false;
   const record = (): void => {
@@ -58,6 +69,10 @@ export function recordSession(hub: Hub, sessionId: string, transport: Transport,
       // It went with the hub.
     }
   });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, RECORDED_WITHIN_MS)));
+  await Promise.race([hub.flush().catch(() => {}), late]); // what is wrong with the store others say
+  clearTimeout(timer);
 }
 
 /** What the store knows of a session. */

@@ -10,7 +10,7 @@ import { toNodeHandler } from "@modelcontextprotocol/node";
 import { Hub } from "tidings";
 import { durableFetch, durableFront } from "tidings/mcp";
 
-import { Client, folder, hub, serve } from "../harness.mjs";
+import { Client, deferred, folder, hub, serve } from "../harness.mjs";
 import { bothEras } from "./eras.mjs";
 
 const alive = setInterval(() => {}, 1_000);
@@ -152,4 +152,25 @@ test("a session that lives here is the endpoint's", async (t) => {
     await fetch(url, { method: "DELETE", headers: client.headers });
     assert.equal((await front.answer(asked)).status, 404);
   }
+});
+
+test("a session begins once other processes can look it up", async (t) => {
+  const h = await hub(t);
+  const [waits, gate] = [deferred(), deferred()];
+  const flush = h.flush.bind(h);
+  h.flush = async (...given) => {
+    waits.resolve();
+    await gate.promise;
+    return flush(...given);
+  };
+  const { url } = await bothEras(t, h);
+  const client = new Client(url);
+  let begun = false;
+  const beginning = client.initialize().then(() => (begun = true));
+  await waits.promise;
+  assert.equal(begun, false);
+  gate.resolve();
+  await beginning;
+  const { events } = await h.stream(`session:${client.sessionId}`, "owner").read();
+  assert.deepEqual(events.map(({ type }) => type), ["io.tidings.session"]);
 });
