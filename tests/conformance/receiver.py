@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 # Far above what a delivery takes to come: it only ends what hangs.
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 60
 
 
 @dataclass

@@ -79,7 +79,7 @@ class Fixture:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         finally:
             self._process.kill()
 
