@@ -165,6 +165,10 @@ func TestEndpointsAttemptsAndNumbers(t *testing.T) {
 		t.Errorf("%+v, %v", endpoints, err)
 	}
 	stats, err := hub.Stats()
+	for err == nil && stats.Delivered == 0 { // counted once it is on record, which was seen by then
+		time.Sleep(time.Millisecond)
+		stats, err = hub.Stats()
+	}
 	if err != nil || stats.Delivered != 1 || stats.Failing || stats.Lost != 0 {
 		t.Errorf("%+v, %v", stats, err)
 	}

@@ -175,7 +175,7 @@ func TestEachWayACallEndsIsTold(t *testing.T) {
 	}
 
 	// The client may lower the limit.
-	short := strings.Replace(every, "{", `{"timeoutMs":50,`, 1)
+	short := strings.Replace(every, "{", `{"timeoutMs":1000,`, 1)
 	answered := client.post(configured("2", `{"count":1,"hold":1}`, short)).reply()
 	if answered.Error == nil || answered.Error.Data.Reason != "timeout" || answered.Error.Data.CallID == "" {
 		t.Errorf("%+v", answered.Error)

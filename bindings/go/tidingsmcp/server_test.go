@@ -112,7 +112,7 @@ func open(t *testing.T, url string, options ...tidings.Option) *tidings.Hub {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := hub.Shutdown(context.Background(), 10*time.Second); err != nil && !errors.Is(err, tidings.ErrClosed) {
+		if _, err := hub.Shutdown(context.Background(), hangs); err != nil && !errors.Is(err, tidings.ErrClosed) {
 			t.Error(err)
 		}
 	})

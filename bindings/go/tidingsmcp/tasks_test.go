@@ -61,7 +61,7 @@ func TestACallBecomesATaskAndItsEventsAreStreamed(t *testing.T) {
 
 func TestAShortCallIsNoTask(t *testing.T) {
 	ctx := background(t)
-	server := serve(t, open(t, "memory:"), tidingsmcp.Options{Tasks: &tidingsmcp.Tasks{}})
+	server := serve(t, open(t, "memory:"), tidingsmcp.Options{Tasks: &tidingsmcp.Tasks{Inline: hangs}})
 	client := newModern(t, ctx, listen(t, server.stateless()))
 	if answered := client.call(`{"count":0}`).reply(); answered.Result == nil || answered.Result.Content[0].Text != "2" {
 		t.Errorf("%+v", answered) // of its _meta the tool sees the two members that the client sent
