@@ -34,11 +34,14 @@ const CHUNKS_A_BUFFER: usize = 16;
 /// What became of a commit.
 pub(crate) type Answer = Result<Vec<Done>, CommitError>;
 
+/// The same, and the commit itself, which whoever asked for it may want to try again.
+pub(crate) type Answered = (Answer, Commit);
+
 /// What waits for its group.
 enum Waiting {
     One(Commit, oneshot::Sender<Answer>),
     /// Commits of somebody who waits for all of them: one answer, so that the one who waits is woken once.
-    All(Vec<Commit>, oneshot::Sender<Vec<Answer>>),
+    All(Vec<Commit>, oneshot::Sender<Vec<Answered>>),
 }
 
 impl Waiting {
@@ -46,7 +49,7 @@ impl Waiting {
         match self {
             Self::One(_, reply) => drop(reply.send(Err(error.clone().into()))),
             Self::All(commits, reply) => {
-                drop(reply.send(commits.iter().map(|_| Err(error.clone().into())).collect()));
+                drop(reply.send(commits.into_iter().map(|commit| (Err(error.clone().into()), commit)).collect()));
             }
         }
     }
@@ -55,7 +58,7 @@ impl Waiting {
 /// Who is to be told, and of how many commits.
 enum Reply {
     One(oneshot::Sender<Answer>),
-    All(usize, oneshot::Sender<Vec<Answer>>),
+    All(usize, oneshot::Sender<Vec<Answered>>),
 }
 
 /// Somebody waits until everything handed over before is committed.
@@ -150,8 +153,8 @@ impl Committer {
     }
 
     /// The same for several, each wholly or not at all by itself, which are done in one group and in this order. Answers one
-    /// result for each.
-    pub(crate) fn submit_all(&self, commits: Vec<Commit>) -> oneshot::Receiver<Vec<Answer>> {
+    /// result for each, and gives it back.
+    pub(crate) fn submit_all(&self, commits: Vec<Commit>) -> oneshot::Receiver<Vec<Answered>> {
         let (reply, receiver) = oneshot::channel();
         self.put(Waiting::All(commits, reply));
         receiver
@@ -375,6 +378,7 @@ impl Committer {
         // Before anybody hears of it, so that whoever does finds the hub knowing it.
         let works = if group.is_empty() && !self.failing() { true } else { self.note(failure.clone()) };
         let mut results = results.into_iter();
+        let mut commits = group.into_iter().skip(taken.len());
         for ((owned, taken), result) in taken.into_iter().zip(results.by_ref()) {
             match result {
                 Ok(_) => {
@@ -402,8 +406,13 @@ impl Committer {
         });
         for reply in replies {
             match reply {
-                Reply::One(reply) => drop(results.next().map(|result| reply.send(result))),
-                Reply::All(count, reply) => drop(reply.send(results.by_ref().take(count).collect())),
+                Reply::One(reply) => {
+                    commits.next();
+                    drop(results.next().map(|result| reply.send(result)));
+                }
+                Reply::All(count, reply) => {
+                    drop(reply.send(results.by_ref().zip(commits.by_ref()).take(count).collect()));
+                }
             }
         }
         if enqueues {

@@ -62,27 +62,32 @@ pub(crate) async fn turn(
     now: StoreMillis,
 ) -> usize {
     let lease = lease(core, &outcomes, now);
-    let recorded = outcomes.iter().map(|outcome| Commit::new(Durability::Disk, outcome.ops.clone()));
-    let leases = lease.map(|lease| Commit::new(Durability::Process, vec![Op::Lease(lease)]));
-    let commits: Vec<Commit> = recorded.chain(leases).collect();
+    let recorded = outcomes.into_iter().map(|Outcome { ops, until, slot }| {
+        let commit = Commit::new(Durability::Disk, ops);
+        (commit, (until, slot))
+    });
+    let (mut commits, ends): (Vec<Commit>, Vec<_>) = recorded.unzip();
+    commits.extend(lease.map(|lease| Commit::new(Durability::Process, vec![Op::Lease(lease)])));
     if commits.is_empty() {
         return 0;
     }
     let mut answers = core.committer.submit_all(commits).await.unwrap_or_default().into_iter();
-    for outcome in outcomes {
-        if let Some(Ok(_)) = answers.next() {
-            ended_in(core, &outcome.ops);
-        } else {
-            // By itself, where there is time to try again.
-            let core = Arc::clone(core);
-            in_flight.spawn(async move {
-                settle(&core, outcome).await;
-                None
-            });
+    for (until, slot) in ends {
+        match answers.next() {
+            Some((Ok(_), commit)) => ended_in(core, &commit.ops),
+            Some((Err(_), Commit { ops, .. })) => {
+                // By itself, where there is time to try again.
+                let (core, outcome) = (Arc::clone(core), Outcome { ops, until, slot });
+                in_flight.spawn(async move {
+                    settle(&core, outcome).await;
+                    None
+                });
+            }
+            None => {} // the writer thread has ended: it comes up again with the end of its lease
         }
     }
     match (lease, answers.next()) {
-        (Some(lease), Some(Ok(done))) => start(core, in_flight, done, lease.until, Some(&core.load)).await,
+        (Some(lease), Some((Ok(done), _))) => start(core, in_flight, done, lease.until, Some(&core.load)).await,
         _ => 0,
     }
 }
