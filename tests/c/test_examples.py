@@ -25,6 +25,8 @@ from joserfc.jwk import OKPKey
 NAMES = ["resume", "webhook", "poll", "fanout", "tasks", "log", "receiver"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 CHECKED = ["valgrind", "--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite", "--leak-check=full"]
+# Seconds for what valgrind runs, which takes twenty on a machine at rest and sixty on a busy one.
+LONG = 600
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 RESUMED = """a reader:
 0 {"step":0}
@@ -76,8 +78,8 @@ def built(
     return out
 
 
-def run(*command: str | Path) -> str:
-    done = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, timeout=100)
+def run(*command: str | Path, limit: float = 100) -> str:
+    done = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, timeout=limit)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -183,15 +185,16 @@ def test_a_watched_call_and_its_webhook(
     assert received.empty()
 
 
+@pytest.mark.timeout(LONG + 20)
 def test_no_memory_is_lost_or_misused(built: Path, tmp_path: Path) -> None:
     need("valgrind", "valgrind")
     if built.name.startswith("sanitized"):
         pytest.skip("valgrind runs the plain build, and the sanitizers have run the other")
     # Most of the time goes into reading the library's symbols: side by side.
     with ThreadPoolExecutor() as pool:
-        resumed = pool.submit(run, *CHECKED, built / "resume", f"sqlite:{tmp_path}/resume.db")
-        fanned_out = pool.submit(run, *CHECKED, built / "fanout", f"sqlite:{tmp_path}/fanout.db")
-        logged = pool.submit(run, *CHECKED, built / "log", f"sqlite:{tmp_path}/log.db")
+        resumed = pool.submit(run, *CHECKED, built / "resume", f"sqlite:{tmp_path}/resume.db", limit=LONG)
+        fanned_out = pool.submit(run, *CHECKED, built / "fanout", f"sqlite:{tmp_path}/fanout.db", limit=LONG)
+        logged = pool.submit(run, *CHECKED, built / "log", f"sqlite:{tmp_path}/log.db", limit=LONG)
     assert resumed.result() == RESUMED
     assert re.fullmatch(f"{WARNED}\nserver ends\n", logged.result())
     assert set(TOLD) <= set(fanned_out.result().splitlines())
@@ -219,10 +222,11 @@ def test_user_data_lives_as_long_as_it_is_called_with(compiler: str, prefix: Pat
     assert run(program, f"sqlite:{tmp_path}/tidings.db", "100") == "finalized: 400 of 400\n"
 
 
+@pytest.mark.timeout(LONG + 20)
 def test_user_data_is_freed_once_and_by_whom_it_belongs_to(compiler: str, prefix: Path, tmp_path: Path) -> None:
     need("valgrind", "valgrind")
     program = build_own("ownership", compiler, prefix, tmp_path)
-    assert run(*CHECKED, program, f"sqlite:{tmp_path}/tidings.db", "5") == "finalized: 20 of 20\n"
+    assert run(*CHECKED, program, f"sqlite:{tmp_path}/tidings.db", "5", limit=LONG) == "finalized: 20 of 20\n"
 
 
 def test_cmake_builds_them_all(prefix: Path, tmp_path: Path) -> None:
