@@ -103,12 +103,11 @@ pub(crate) fn origin_proof(conn: &Connection, principal: &str, origin: &str) -> 
 
 /// How many deliveries of a principal are not finished, counted no further than `most`.
 pub(crate) fn pending(conn: &Connection, principal: &str, most: u32) -> Result<u32, Fail> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_principal
-                 WHERE principal = ?1 AND over = 0 LIMIT ?2)",
-        )?
-        .query_row((principal, most), |row| small(row, 0))?)
+    let counted = conn
+        .prepare_cached("SELECT min(count, ?2) FROM unfinished WHERE principal = ?1")?
+        .query_row((principal, most), |row| small(row, 0))
+        .optional()?;
+    Ok(counted.unwrap_or_default())
 }
 
 /// The earliest moment at which an endpoint has to be verified.

@@ -79,6 +79,11 @@ impl Tx<'_> {
         let n = self.conn.last_insert_rowid();
         self.conn
             .prepare_cached(
+                "INSERT INTO unfinished (principal, count) VALUES (?1, 1) ON CONFLICT (principal) DO UPDATE SET count = count + 1",
+            )?
+            .execute([&new.principal])?;
+        self.conn
+            .prepare_cached(
                 "INSERT INTO delivery_contents (n, route, fallback, route_start, route_end, body, whole, body_crc)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?

@@ -62,6 +62,13 @@ impl Tx<'_> {
         error: Option<&str>,
         at: StoreMillis,
     ) -> Result<(), Fail> {
+        // While its row says so: what is finished is taken off the count once.
+        for count in [
+            "UPDATE unfinished SET count = count - 1 WHERE principal = (SELECT principal FROM deliveries WHERE n = ?1 AND over = 0)",
+            "DELETE FROM unfinished WHERE principal = (SELECT principal FROM deliveries WHERE n = ?1) AND count <= 0",
+        ] {
+            self.conn.prepare_cached(count)?.execute([held.n])?;
+        }
         self.conn
             .prepare_cached(
                 "UPDATE deliveries SET queue = 2, over = 1, at = ?2, state = ?3, attempts = attempts + ?4, last_error = ?5,

@@ -8,7 +8,7 @@ use super::fixtures::{
     ALL, FAR, Fresh, NOW, W1, W2, delivery_id, done, endpoint_key, enqueue, heartbeat, lease, new_delivery, settle,
     settle_op, summaries,
 };
-use crate::commit::{Done, EndpointNews, Lease, Op, Settle};
+use crate::commit::{Commit, Done, Durability, EndpointNews, Lease, Op, Settle};
 use crate::flow::Flow;
 use crate::record::{Delivery, DeliveryState, EndpointOwner, EndpointRecord, NewDelivery, Sealed, Taken};
 use crate::store::Store;
@@ -326,8 +326,20 @@ pub(super) fn unfinished_deliveries_of_a_principal_are_counted(store: &dyn Store
     let leased = lease(store, W1, NOW + 2, FAR, 10);
     assert_eq!(count("p"), 3, "one in a worker's hands is not finished");
     done(store, [settle_op(settle(&leased[0], DeliveryState::Delivered, NOW))]);
-    done(store, [settle_op(settle(&leased[1], DeliveryState::Retrying, NOW))]);
+    done(store, [settle_op(Settle { due: NOW + 5, ..settle(&leased[1], DeliveryState::Retrying, NOW) })]);
     assert_eq!(count("p"), 2);
+    let twice = Commit::new(Durability::Process, vec![settle_op(settle(&leased[0], DeliveryState::Dead, NOW))]);
+    assert!(store.commit(&[twice])[0].is_err());
+    // What is refused is wholly taken back: the second of these is there already.
+    let again = Commit::new(Durability::Process, vec![of(5, "p"), of(4, "p")]);
+    assert!(store.commit(&[again])[0].is_err());
+    assert_eq!((count("p"), count("q")), (2, 1), "each is counted once, and taken off once");
+    for one in lease(store, W1, NOW + 10, FAR, 10) {
+        done(store, [settle_op(settle(&one, DeliveryState::Dead, NOW + 10))]);
+    }
+    assert_eq!((count("p"), count("q")), (0, 0));
+    done(store, [of(6, "p")]);
+    assert_eq!(count("p"), 1);
 }
 
 pub(super) fn slots_of_a_dead_worker_are_free(make: Make<'_>) {

@@ -179,6 +179,14 @@ impl Player<'_> {
         for state in DeliveryState::ALL {
             prop_assert_eq!(deliveries(None, Some(state)), list(&|one| one.state == state), "{:?}", state);
         }
+        let mut unfinished = BTreeMap::<String, u32>::new();
+        for one in list(&|_| true) {
+            *unfinished.entry(one.principal).or_default() += u32::from(!one.state.is_final());
+        }
+        for (principal, count) in unfinished {
+            let counted = self.store.pending(&principal, u32::MAX).expect("reads");
+            prop_assert_eq!(counted, count, "unfinished ones of {}", principal);
+        }
         for subject in script::subjects() {
             prop_assert_eq!(deliveries(Some(&subject), None), list(&|one| one.subject == subject), "{:?}", subject);
         }
