@@ -10,7 +10,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tidings::proto::id::RequestId;
 use tidings::proto::trigger::{Outcome, Reason};
-use tidings::proto::wire::{rpc, sep992, tidings::META_ACKNOWLEDGED, tidings::META_UNDELIVERED};
+use tidings::proto::wire::tidings::{EXTENSION, META_ACKNOWLEDGED, META_UNDELIVERED};
+use tidings::proto::wire::{rpc, sep992};
 use tidings::{BeginCall, Call, Ended, ErrorCode};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -54,9 +55,12 @@ pub(crate) fn gone(context: &RequestContext<RoleServer>) -> Option<CancellationT
     Some(context.extensions.get::<Parts>()?.extensions.get::<Gone>()?.0.clone())
 }
 
-/// Takes the config out of a request: its tool does not see it.
+/// Takes the config out of a request: its tool does not see it. Clients whose SDK has no room for it in the parameters have it in
+/// `_meta`, under the extension's name or by its own.
 pub(crate) fn config_of(context: &mut RequestContext<RoleServer>) -> Option<String> {
-    let in_meta = context.meta.0.0.remove(sep992::NOTIFICATION_CONFIG);
+    let meta = &mut context.meta.0.0;
+    let (by_extension, by_name) = (meta.remove(EXTENSION), meta.remove(sep992::NOTIFICATION_CONFIG));
+    let in_meta = by_extension.or(by_name);
     let parts = context.extensions.get::<Parts>();
     let raw = parts.and_then(|parts| parts.extensions.get::<Config>()).map(|config| config.0.get().to_owned());
     raw.or_else(|| in_meta.map(|config| config.to_string()))

@@ -219,6 +219,8 @@ impl<H: ServerHandler> Watched<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let params = request.params.as_ref();
+        // From 2026-07-28 on every result says what it is.
+        let done = if is_modern(&context) { json!({"resultType": "complete"}) } else { json!({}) };
         match (request.method.as_str(), &self.tasks, &self.terms.streams) {
             (sep2694::TASKS_STREAM, Some(tasks), Some(limits)) => {
                 if is_modern(&context) && !declares_tasks(&context) {
@@ -245,7 +247,7 @@ impl<H: ServerHandler> Watched<H> {
             }
             _ => return self.handler.on_custom_request(request, context).await,
         }
-        Ok(CustomResult::new(json!({})))
+        Ok(CustomResult::new(done))
     }
 }
 

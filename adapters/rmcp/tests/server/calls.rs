@@ -170,7 +170,7 @@ async fn a_call_without_its_client_is_cancelled_by_its_principal() {
     let params = json!({"callId": id});
     let refused = other.result(2, "io.tidings/calls/cancel", params.clone()).await;
     assert_eq!(refused["error"]["code"], -32602);
-    assert_eq!(client.result(3, "io.tidings/calls/cancel", params).await["result"], json!({}));
+    assert_eq!(client.result(3, "io.tidings/calls/cancel", params).await["result"], json!({"resultType": "complete"}));
     assert_eq!(next(&place).await["name"], "tool_call.cancelled");
 }
 
@@ -198,14 +198,16 @@ async fn rmcps_own_client_brings_its_config_in_meta() {
     let transport =
         StreamableHttpClientTransport::from_unix_socket(stand.socket.to_str().unwrap(), "http://localhost/mcp");
     let client = ().serve(transport).await.expect("a client");
-    let mut params = CallToolRequestParams::new("seen");
-    let mut meta = RequestMetaObject::new();
-    meta.0.0.insert("notificationConfig".to_owned(), told(&["completed"]));
-    params.set_meta(meta);
-    let result = timeout(HANG, client.call_tool(params)).await.expect("an answer").expect("a result");
-    let result = serde_json::to_value(result).unwrap();
-    assert_eq!(result["_meta"]["io.tidings/acknowledged"]["acceptedRoutes"], json!(["r"]));
-    assert_eq!(next(&place).await["name"], "tool_call.completed");
+    for name in ["io.tidings/notification-config", "notificationConfig"] {
+        let mut params = CallToolRequestParams::new("seen");
+        let mut meta = RequestMetaObject::new();
+        meta.0.0.insert(name.to_owned(), told(&["completed"]));
+        params.set_meta(meta);
+        let result = timeout(HANG, client.call_tool(params)).await.expect("an answer").expect("a result");
+        let result = serde_json::to_value(result).unwrap();
+        assert_eq!(result["_meta"]["io.tidings/acknowledged"]["acceptedRoutes"], json!(["r"]));
+        assert_eq!(next(&place).await["name"], "tool_call.completed");
+    }
     client.cancel().await.expect("it ends");
 }
 

@@ -55,7 +55,7 @@ async fn a_task_is_streamed_to_its_end_and_again_from_anywhere() {
     stand.desk.open();
     frames.extend(stream.rest().await);
     let (answer, events) = frames.split_last().expect("an answer");
-    assert_eq!(answer.message["result"], json!({}));
+    assert_eq!(answer.message["result"], json!({"resultType": "complete"}));
     let types =
         ["io.tidings.progress", "com.example/step", "io.tidings.progress", "com.example/step", "io.tidings.outcome"];
     assert_eq!(numbered(events), (0..).zip(types).collect::<Vec<_>>());
