@@ -53,7 +53,7 @@ func (s *EventStore) serve(response http.ResponseWriter, request *http.Request, 
 	if !owned {
 		return false
 	}
-	tail, err := s.find(ctx, asked, alive)
+	stream, tail, err := s.find(ctx, asked, alive)
 	if err != nil {
 		return false
 	}
@@ -61,7 +61,7 @@ func (s *EventStore) serve(response http.ResponseWriter, request *http.Request, 
 	out := &sseWriter{response: response, controller: http.NewResponseController(response), asked: asked}
 	quiet := true
 	for waited := time.Duration(0); ; {
-		page, gone, err := next(ctx, tail, out.begun, quiet)
+		page, gone, err := next(ctx, stream, tail, out.begun, quiet)
 		quiet = page == nil
 		switch {
 		case err == nil && page != nil:
@@ -87,7 +87,7 @@ func (s *EventStore) serve(response http.ResponseWriter, request *http.Request, 
 
 // next is what comes next of a stream, if it comes soon: at once for the first time. quiet: it has said nothing for a while, so that it is
 // looked whether its writer is there. gone: it is not, and nothing more is to come.
-func next(ctx context.Context, tail *tidings.Tail, begun, quiet bool) (page *tidings.Page, gone bool, err error) {
+func next(ctx context.Context, stream *tidings.Stream, tail *tidings.Tail, begun, quiet bool) (page *tidings.Page, gone bool, err error) {
 	most := look
 	if !begun {
 		most = pauses[0]
@@ -98,35 +98,57 @@ func next(ctx context.Context, tail *tidings.Tail, begun, quiet bool) (page *tid
 			return nil, false, err
 		}
 	}
+	if gone {
+		// All that it has written is there, and is waited for however long the reading takes.
+		if left, err := remains(ctx, stream, tail); err != nil || !left {
+			return nil, err == nil, err
+		}
+		page, err = tail.Next(ctx)
+		return page, false, err
+	}
 	waits, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	page, err = tail.Next(waits)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil, gone, nil
+		return nil, false, nil
 	}
 	return page, false, err
 }
 
-func (s *EventStore) find(ctx context.Context, asked *resumption, alive bool) (*tidings.Tail, error) {
+// remains tells whether there is something behind the place of a tail.
+func remains(ctx context.Context, stream *tidings.Stream, tail *tidings.Tail) (bool, error) {
+	cursor, err := tail.Cursor()
+	if err != nil {
+		return false, err
+	}
+	page, err := stream.Read(ctx, tidings.AfterCursor(cursor), 1)
+	if err != nil {
+		return false, err
+	}
+	return page.Gap != nil || len(page.Events) > 0, nil
+}
+
+func (s *EventStore) find(ctx context.Context, asked *resumption, alive bool) (*tidings.Stream, *tidings.Tail, error) {
 	stream, err := s.hub.Stream(scopeOf(asked.sessionID), nameOf(asked.streamID))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, pause := range pauses {
 		tail, err := stream.Follow(ctx, tidings.AfterSeq(asked.index))
 		if err == nil {
-			return tail, nil
+			return stream, tail, nil
 		}
 		if !alive || !errors.Is(err, tidings.ErrUnknownCursor) && !errors.Is(err, tidings.ErrAhead) {
-			return nil, err
+			return nil, nil, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
-	return stream.Follow(ctx, tidings.AfterSeq(asked.index))
+	tail, err := stream.Follow(ctx, tidings.AfterSeq(asked.index))
+	return stream, tail, err
 }
 
 // sseWriter writes events as the SDK does.
