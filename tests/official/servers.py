@@ -41,20 +41,35 @@ def _go() -> ModuleType:
     return module
 
 
-def _prepare_go() -> list[str]:
+def go_trouble() -> str | None:
+    """Why no Go program can be built here, or None."""
+    return _go().trouble()
+
+
+def go_program(source: Path, name: str) -> Path:
+    """Builds the Go program in a folder, on the C library of this clone."""
     go = _go()
     if not (go.library() / "libtidings.so").exists():
         library = ["cargo", "build", "--quiet", "--locked", "-p", "tidings-c", "--features", "testing"]
         subprocess.run(library, check=True, cwd=ROOT)
-    program = ROOT / ".cache" / "go" / "official"
-    subprocess.run(["go", "build", "-o", str(program), "."], check=True, cwd=HERE / "go", env=go.environment())
-    return [str(program), str(HERE / "fixture.json")]
+    program = ROOT / ".cache" / "go" / name
+    subprocess.run(["go", "build", "-o", str(program), "."], check=True, cwd=source, env=go.environment())
+    return program
+
+
+def rmcp_example(name: str) -> Path:
+    """Builds that example of the adapter for rmcp."""
+    # Without -p, cargo builds with the features of `cargo test`, which has then built all of it already.
+    subprocess.run(["cargo", "build", "--quiet", "--locked", "--example", name], check=True, cwd=ROOT)
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "examples" / name
+
+
+def _prepare_go() -> list[str]:
+    return [str(go_program(HERE / "go", "official")), str(HERE / "fixture.json")]
 
 
 def _prepare_rmcp() -> list[str]:
-    # Without -p, cargo builds with the features of `cargo test`, which has then built all of it already.
-    subprocess.run(["cargo", "build", "--quiet", "--locked", "--example", "official"], check=True, cwd=ROOT)
-    return [str(ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "examples" / "official")]
+    return [str(rmcp_example("official"))]
 
 
 SDKS: Final = {
@@ -64,6 +79,6 @@ SDKS: Final = {
         lambda: ["node", str(HERE / "typescript" / "server.mjs")], ("http-custom-header-server-validation",)
     ),
     # The SDK has a handler for each era.
-    "go": Sdk(_prepare_go, trouble=lambda: _go().trouble(), path="/{revision}"),
+    "go": Sdk(_prepare_go, trouble=go_trouble, path="/{revision}"),
     "rmcp": Sdk(_prepare_rmcp),
 }
