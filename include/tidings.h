@@ -32,10 +32,13 @@
  * tidings_port_take has its answer or its error. Without one (port NULL; token may be NULL too), they block the thread.
  * Functions that say "Blocks" read from the store, or commit, in the calling thread.
  *
- * Callbacks are called from any thread, must not block, and must not call Tidings or fork. Each has its own user data, and a
- * finalizer that is called once, when the data is needed no longer: the function that lets go of a callback waits for its
- * calls under way in other threads, and then calls it. Where that function fails to take a callback, nothing is finalized.
- * A logger may be freed from inside its own function, and its finalizer is then called after the last call.
+ * Callbacks are called from any thread, and must not block or fork. Of Tidings a callback may call the ..._free of what it
+ * belongs to (its logger, its port), the functions about errors, and those of their texts. Everything else is
+ * TIDINGS_IN_CALLBACK there, and does nothing: hand the work to a thread or a loop of your own. Each callback has its own user
+ * data, and a finalizer that is called once, when the data is needed no longer, and is bound by the same rules: the function
+ * that lets go of a callback waits for its calls under way in other threads, and then calls it; from inside the callback it
+ * does not wait, and the finalizer is called after the last call. Where a function fails to take a callback, nothing is
+ * finalized.
  *
  * Forks. A process that forks and uses Tidings on both sides gives tidings_before_fork and its two companions to
  * pthread_atfork; tidings_before_fork says what a child can use. All else is TIDINGS_FORKED there, and nothing hangs.
@@ -192,6 +195,9 @@
 
 // A webhook is not to be trusted; the message says why, by a stable name and a colon first.
 #define TIDINGS_UNVERIFIED 1000
+
+// This thread is inside of a callback, or its finalizer, which must not call that function. Nothing was done.
+#define TIDINGS_IN_CALLBACK 1001
 
 // Adds a block of addresses (CIDR) that webhooks may go to although they are not public. Text.
 #define TIDINGS_OPTION_ALLOW_NETWORK 1
@@ -598,8 +604,8 @@ typedef struct {
   tidings_bytes signal;
 } tidings_host_delivery_facts;
 
-// Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
-// call Tidings.
+// Told from any thread when there is something to drain, once until the next drain. It must not block. Of Tidings it may call
+// `tidings_port_free`, for its own port.
 typedef void (*tidings_wake)(void *user_data);
 
 // A name and its value, such as those of a header: UTF-8 texts without a NUL at the end.
@@ -1062,7 +1068,9 @@ tidings_result tidings_hub_close(const tidings_hub *hub,
 tidings_result tidings_hub_free(tidings_hub *hub);
 
 // Has `log(user_data, …)` told what the library logs, of every hub of the process: warnings and errors, each at once and in
-// the thread that it happens in, several of them at a time. What is logged while it runs, in the same thread, is not told. In a
+// the thread that it happens in, several of them at a time. What the Rust crates log below that, a line or more for each call
+// and each attempt, is not told: `tidings_hub_stats` and `tidings_hub_attempts` have it. What is logged while it runs, in the same
+// thread, is not told. In a
 // forked child it goes on. Several loggers are told everything each. Free it with `tidings_logger_free`; `finalize` may be
 // NULL. `TIDINGS_UNSUPPORTED`: the static library is part of a Rust program that has a `tracing` subscriber.
 tidings_result tidings_logger_new(tidings_log log,
@@ -1072,7 +1080,7 @@ tidings_result tidings_logger_new(tidings_log log,
 
 // Frees a logger: nothing more is told to its function. Waits for its calls under way in other threads, so hold no lock that the
 // function takes; then its finalizer is called. It may be called from inside the function itself, and the finalizer then comes
-// after the last call. NULL is fine.
+// after the last call; from inside another callback it is `TIDINGS_IN_CALLBACK`. NULL is fine.
 tidings_result tidings_logger_free(tidings_logger *logger);
 
 // The numbers of a hub. `size` is the `sizeof` of the structure.
@@ -1252,8 +1260,8 @@ tidings_result tidings_listener_free(tidings_listener *listener);
 tidings_result tidings_port_new(tidings_port **port);
 
 // A port without a descriptor, which calls `wake(user_data)` when there is something to drain: from any thread, once
-// until the next drain. `finalize(user_data)` is called once, by `tidings_port_free`, after the last wake has returned;
-// it may be NULL.
+// until the next drain. `finalize(user_data)` is called once, when the port was freed and the last wake has returned; it
+// may be NULL.
 tidings_result tidings_port_new_with_wake(tidings_wake wake,
                                           void *user_data,
                                           tidings_drop finalize,
@@ -1285,7 +1293,8 @@ tidings_result tidings_port_take(const tidings_port *port,
 tidings_result tidings_port_cancel(const tidings_port *port, uint64_t token);
 
 // Frees a port and cancels what waits there. Where it has a `wake`, waits for calls of it under way in other threads, so hold no
-// lock that it takes, and do not free it from inside. NULL is fine.
+// lock that it takes; then its finalizer is called. It may be called from inside the `wake` itself, and the finalizer then comes
+// after the last call; from inside another callback it is `TIDINGS_IN_CALLBACK`. NULL is fine.
 tidings_result tidings_port_free(tidings_port *port);
 
 // The version of the ABI of the library that was loaded: compare it with `TIDINGS_ABI_VERSION`.

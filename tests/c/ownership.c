@@ -52,6 +52,28 @@ static void wake(void *data) {
   atomic_fetch_add(&woken->told, 1);
 }
 
+/* The user data of a wake that frees its own port, once it is told which that is. */
+typedef struct {
+  _Atomic(tidings_port *) port;
+  tidings_hub *hub;
+} loop;
+
+static void end_loop(void *data) {
+  const loop *ends = data;
+  refuse(tidings_hub_open(ends->hub), TIDINGS_IN_CALLBACK, "a call from a finalizer");
+  end_session(data);
+}
+
+static void leave(void *data) {
+  loop *leaves = data;
+  tidings_port *port = NULL, *other = NULL;
+  refuse(tidings_hub_open(leaves->hub), TIDINGS_IN_CALLBACK, "a call from a wake");
+  refuse(tidings_port_new(&other), TIDINGS_IN_CALLBACK, "a call from a wake");
+  while (port == NULL) port = atomic_exchange(&leaves->port, NULL);
+  CHECK(tidings_port_free(port));
+  refuse(tidings_port_free(port), TIDINGS_IN_CALLBACK, "freed from inside, and again");
+}
+
 /* Has a hub warn, in a thread of its own: of a writer of a new stream that is there already. */
 static void warn(const tidings_hub *hub) {
   tidings_writer *writer = NULL;
@@ -163,8 +185,34 @@ static int ports(const char *url, int rounds) {
     if (atomic_load(&finalized) != before + n + 1) exit(1);
   }
   CHECK(tidings_stream_free(stream));
+  /* And those that let go of themselves, in a stream of which nobody else has anything under way. */
+  CHECK(tidings_hub_stream(hub, "s", 1, "leaves", 6, &stream));
+  CHECK(tidings_stream_append(stream, "a.b", 3, &payload, 1, NULL, 0, NULL, 0, TIDINGS_PROCESS, 0, NULL, NULL, &answer));
+  CHECK(tidings_answer_free(answer));
+  answer = NULL;
+  for (int n = 0; n < rounds; n++) {
+    tidings_port *port = NULL;
+    tidings_tail *tail = NULL;
+    uint64_t token = 0;
+    loop *leaves = malloc(sizeof *leaves);
+    if (leaves == NULL) exit(1);
+    atomic_init(&leaves->port, NULL);
+    leaves->hub = hub;
+    CHECK(tidings_port_new_with_wake(leave, leaves, end_loop, &port));
+    atomic_store(&leaves->port, port);
+    CHECK(tidings_stream_tail(stream, NULL, 0, n, &tail));
+    CHECK(tidings_tail_next(tail, port, &token, &answer));
+    if (answer != NULL) exit(1); /* there is nothing yet */
+    CHECK(tidings_stream_append(stream, "a.b", 3, &payload, 1, NULL, 0, NULL, 0, TIDINGS_PROCESS, 0, NULL, NULL, &answer));
+    CHECK(tidings_answer_free(answer));
+    answer = NULL;
+    while (atomic_load(&finalized) != before + rounds + n + 1) (void)sched_yield();
+    refuse(tidings_port_free(port), TIDINGS_INVALID_ARGUMENT, "freed from inside, and again");
+    CHECK(tidings_tail_free(tail));
+  }
+  CHECK(tidings_stream_free(stream));
   close_hub(hub);
-  return rounds;
+  return 2 * rounds;
 }
 
 int main(int argc, char **argv) {

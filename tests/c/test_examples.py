@@ -219,14 +219,14 @@ def test_a_fork_while_other_threads_are_inside(compiler: str, prefix: Path, tmp_
 
 def test_user_data_lives_as_long_as_it_is_called_with(compiler: str, prefix: Path, tmp_path: Path) -> None:
     program = build_own("ownership", compiler, prefix, tmp_path, *SANITIZE)
-    assert run(program, f"sqlite:{tmp_path}/tidings.db", "100") == "finalized: 400 of 400\n"
+    assert run(program, f"sqlite:{tmp_path}/tidings.db", "100") == "finalized: 500 of 500\n"
 
 
 @pytest.mark.timeout(LONG + 20)
 def test_user_data_is_freed_once_and_by_whom_it_belongs_to(compiler: str, prefix: Path, tmp_path: Path) -> None:
     need("valgrind", "valgrind")
     program = build_own("ownership", compiler, prefix, tmp_path)
-    assert run(*CHECKED, program, f"sqlite:{tmp_path}/tidings.db", "5", limit=LONG) == "finalized: 20 of 20\n"
+    assert run(*CHECKED, program, f"sqlite:{tmp_path}/tidings.db", "5", limit=LONG) == "finalized: 25 of 25\n"
 
 
 def test_cmake_builds_them_all(prefix: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from c.declared import ctype, functions
 
-OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 14
+OK, INVALID_ARGUMENT, INTERNAL, IN_CALLBACK = 0, 1, 14, 1001
 ERROR, WARNING = 1, 2
 Line = tuple[int, int, str, str]
 LOG = ctypes.CFUNCTYPE(
@@ -152,6 +152,52 @@ def test_freed_from_inside_it_ends_with_the_call(lib: ctypes.CDLL) -> None:
     assert logger.free() == INVALID_ARGUMENT
     defect(lib)
     assert logger.said.empty()
+
+
+def test_from_inside_nothing_else_may_be_called(lib: ctypes.CDLL, finish: list[Logger]) -> None:
+    """Whatever it is: a call that waits for a lock of the one who logs would wait for ever."""
+    allowed = {
+        "tidings_last_error": INVALID_ARGUMENT,
+        "tidings_last_faults": INVALID_ARGUMENT,
+        "tidings_text_get": INVALID_ARGUMENT,
+        "tidings_text_free": OK,
+        "tidings_result_name": INVALID_ARGUMENT,
+        "tidings_result_retryable": INVALID_ARGUMENT,
+        "tidings_logger_free": OK,
+        "tidings_port_free": OK,
+    }
+    came: dict[str, int] = {}
+    messages: list[str] = []
+    other = Logger(lib, 6)
+    finish.append(other)
+    port = ctypes.c_void_p()
+    assert lib.tidings_port_new(ctypes.byref(port)) == OK
+
+    def told(logger: Logger) -> None:
+        for function in functions():
+            if function.result == "tidings_result":
+                nothing = [None if ctype(kind) is ctypes.c_void_p else 0 for kind, _ in function.parameters]
+                came[function.name] = getattr(lib, function.name)(*nothing)
+        came["another logger"], came["another port"] = other.free(), lib.tidings_port_free(port)
+        messages.append(message(lib))
+
+    logger = Logger(lib, 5, told)
+    finish.append(logger)
+    defect(lib)
+    assert len(came) > 80
+    assert {name: result for name, result in came.items() if result != IN_CALLBACK} == allowed
+    assert messages == ["tidings_port_free: must not be called from inside a callback or its finalizer"]
+    assert lib.tidings_port_free(port) == OK, "nothing was done"
+
+
+def message(lib: ctypes.CDLL) -> str:
+    """That of the last failure in this thread."""
+    text, data, length = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    assert lib.tidings_last_error(ctypes.byref(text)) == OK
+    assert lib.tidings_text_get(text, ctypes.byref(data), ctypes.byref(length)) == OK
+    said = ctypes.string_at(data, length.value).decode()
+    assert lib.tidings_text_free(text) == OK
+    return said
 
 
 def test_several_are_told_and_freed_by_many_threads(lib: ctypes.CDLL) -> None:

@@ -2,10 +2,15 @@
 //!
 //! Who lets go of one waits for its calls under way in other threads, and then the finalizer is called, once. Where one is let
 //! go of from inside itself, the thread that is in the last call does that when it has returned.
+//!
+//! They are called in the middle of things, under whatever lock there is: so nothing but that may be called from inside
+//! ([`is_inside_any`]), and all else is refused before it can wait for itself.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Told when user data is needed no longer: once, after the last call that gets it has returned.
@@ -33,6 +38,8 @@ unsafe impl Sync for UserData {}
 impl UserData {
     fn finalize(self) {
         if let Some(finalize) = self.finalize {
+            // It may be called where the last call was.
+            let _inside = Inside::new(FINALIZER);
             // SAFETY: the caller's function with the caller's data, to which no call comes any more.
             unsafe { finalize(self.data) }
         }
@@ -43,6 +50,8 @@ pub(crate) struct Open {
     last: u64,
     /// By their numbers; one that was finalized is not here.
     callbacks: BTreeMap<u64, Calls>,
+    /// What was freed from inside a callback.
+    gone: Vec<Box<dyn Any + Send>>,
 }
 
 #[derive(Default)]
@@ -54,12 +63,38 @@ struct Calls {
 }
 
 /// One lock for all: they are called seldom, and a fork has to hold it.
-static OPEN: Mutex<Open> = Mutex::new(Open { last: 0, callbacks: BTreeMap::new() });
+static OPEN: Mutex<Open> = Mutex::new(Open { last: 0, callbacks: BTreeMap::new(), gone: Vec::new() });
+/// Whether there is some of it.
+static SOME_GONE: AtomicBool = AtomicBool::new(false);
 static RETURNED: Condvar = Condvar::new();
 
 thread_local! {
     /// The callbacks that this thread is inside of, by their numbers.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The number that stands for any finalizer.
+const FINALIZER: u64 = 0;
+
+/// This thread is inside of a callback, until it is dropped.
+struct Inside;
+
+impl Inside {
+    fn new(number: u64) -> Self {
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(number));
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
+    }
+}
+
+/// Whether this thread is inside of a callback or a finalizer.
+pub(crate) fn is_inside_any() -> bool {
+    INSIDE.try_with(|inside| !inside.borrow().is_empty()).unwrap_or(false)
 }
 
 fn open() -> MutexGuard<'static, Open> {
@@ -89,12 +124,17 @@ impl<F: Copy> Callback<F> {
         }
         // Whatever comes of it, the call is counted off.
         let _under_way = UnderWay { number: self.number, data: self.data };
-        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(self.number));
+        let _inside = Inside::new(self.number);
         call(self.function, self.data.data);
     }
 }
 
 impl<F> Callback<F> {
+    /// Whether this thread is inside of it.
+    pub(crate) fn is_inside(&self) -> bool {
+        inside(self.number) > 0
+    }
+
     /// No call begins any more. Waits for those under way, unless this thread is inside of one.
     pub(crate) fn close(&self) {
         let mine = inside(self.number);
@@ -137,7 +177,6 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
         let mut open = open();
         let Some(calls) = open.callbacks.get_mut(&self.number) else { return };
         calls.under_way = calls.under_way.saturating_sub(1);
@@ -160,6 +199,22 @@ pub(crate) fn hold() -> MutexGuard<'static, Open> {
     open()
 }
 
+/// Lets go of something from inside a callback, whose thread may hold what that needs: when the next export is called.
+pub(crate) fn let_go_later(gone: impl Any + Send) {
+    open().gone.push(Box::new(gone));
+    SOME_GONE.store(true, Ordering::Release);
+}
+
+/// Outside of callbacks: lets go of what had to wait for that. Costs next to nothing where nothing has.
+#[inline]
+pub(crate) fn let_go() {
+    if SOME_GONE.load(Ordering::Relaxed) && SOME_GONE.swap(false, Ordering::Acquire) {
+        // Without the lock: what goes may have callbacks itself.
+        let gone = std::mem::take(&mut open().gone);
+        drop(gone);
+    }
+}
+
 #[cfg(test)]
 pub(crate) fn is_free() -> bool {
     OPEN.try_lock().is_ok()
@@ -174,7 +229,7 @@ pub(crate) fn forget_other_threads() {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, Barrier};
 
     use super::*;

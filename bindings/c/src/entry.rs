@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use tidings_bridge::{self as bridge, Error, ErrorCode};
 
+use crate::callback;
 use crate::memory::Out;
 use crate::text::{TEXTS, tidings_text};
 
@@ -45,6 +46,8 @@ pub const TIDINGS_TIMEOUT: i32 = 13;
 pub const TIDINGS_INTERNAL: i32 = 14;
 /// A webhook is not to be trusted; the message says why, by a stable name and a colon first.
 pub const TIDINGS_UNVERIFIED: i32 = 1000;
+/// This thread is inside of a callback, or its finalizer, which must not call that function. Nothing was done.
+pub const TIDINGS_IN_CALLBACK: i32 = 1001;
 
 thread_local! {
     static LAST: RefCell<Last> = const { RefCell::new(Last { message: String::new(), faults: None }) };
@@ -57,8 +60,25 @@ struct Last {
     faults: Option<String>,
 }
 
-/// Runs the body of an export.
+/// Runs the body of an export that may not be called from inside a callback.
 pub(crate) fn entry(name: &'static str, body: impl FnOnce() -> Result<()>) -> tidings_result {
+    if callback::is_inside_any() {
+        return in_callback(name);
+    }
+    entry_anywhere(name, || {
+        callback::let_go();
+        body()
+    })
+}
+
+/// A callback is called under locks: what it calls might wait for them.
+pub(crate) fn in_callback(name: &str) -> tidings_result {
+    remember(format!("{name}: must not be called from inside a callback or its finalizer"), None);
+    TIDINGS_IN_CALLBACK
+}
+
+/// Runs the body of an export.
+pub(crate) fn entry_anywhere(name: &'static str, body: impl FnOnce() -> Result<()>) -> tidings_result {
     // A library for C has its own copy of the Rust runtime: nobody else's panics pass here.
     #[cfg(not(test))]
     bridge::install_panic_hook();
@@ -115,7 +135,7 @@ pub extern "C" fn tidings_testing_panic() {
 /// payload, secret or address. Empty if none has failed. Free it with `tidings_text_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_last_error(message: *mut *mut tidings_text) -> tidings_result {
-    entry("tidings_last_error", || {
+    entry_anywhere("tidings_last_error", || {
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("message", message) }?;
         out.set(TEXTS.insert(LAST.with_borrow(|last| last.message.clone()).into()));
@@ -127,7 +147,7 @@ pub unsafe extern "C" fn tidings_last_error(message: *mut *mut tidings_text) -> 
 /// (-32602): JSON text. Sets NULL if the last failure was another. Free it with `tidings_text_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_last_faults(faults: *mut *mut tidings_text) -> tidings_result {
-    entry("tidings_last_faults", || {
+    entry_anywhere("tidings_last_faults", || {
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("faults", faults) }?;
         let json = LAST.with_borrow(|last| last.faults.clone());
@@ -143,7 +163,7 @@ pub unsafe extern "C" fn tidings_result_name(
     result: tidings_result,
     name: *mut *const std::ffi::c_char,
 ) -> tidings_result {
-    entry("tidings_result_name", || {
+    entry_anywhere("tidings_result_name", || {
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("name", name) }?;
         out.set(name_of(result).as_ptr());
@@ -154,7 +174,7 @@ pub unsafe extern "C" fn tidings_result_name(
 /// Whether the same call may succeed later: sets 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_result_retryable(result: tidings_result, retryable: *mut i32) -> tidings_result {
-    entry("tidings_result_retryable", || {
+    entry_anywhere("tidings_result_retryable", || {
         // SAFETY: the header's conventions.
         let out = unsafe { Out::new("retryable", retryable) }?;
         let row = bridge::error_table().find(|row| i64::from(row.number) == i64::from(result));
@@ -181,6 +201,7 @@ fn name_of(result: tidings_result) -> &'static std::ffi::CStr {
         TIDINGS_TIMEOUT => c"timeout",
         TIDINGS_INTERNAL => c"internal",
         TIDINGS_UNVERIFIED => c"unverified",
+        TIDINGS_IN_CALLBACK => c"in_callback",
         _ => c"?",
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidings_bridge::{self as bridge, Error, LogLevel, LogRecord, LogTeller};
 
-use crate::callback::{Callback, tidings_drop};
-use crate::entry::{entry, tidings_result};
+use crate::callback::{self, Callback, tidings_drop};
+use crate::entry::{entry, entry_anywhere, in_callback, tidings_result};
 use crate::handle::Table;
 use crate::memory::Out;
 
@@ -46,7 +46,9 @@ pub(crate) struct Logger {
 }
 
 /// Has `log(user_data, …)` told what the library logs, of every hub of the process: warnings and errors, each at once and in
-/// the thread that it happens in, several of them at a time. What is logged while it runs, in the same thread, is not told. In a
+/// the thread that it happens in, several of them at a time. What the Rust crates log below that, a line or more for each call
+/// and each attempt, is not told: `tidings_hub_stats` and `tidings_hub_attempts` have it. What is logged while it runs, in the same
+/// thread, is not told. In a
 /// forked child it goes on. Several loggers are told everything each. Free it with `tidings_logger_free`; `finalize` may be
 /// NULL. `TIDINGS_UNSUPPORTED`: the static library is part of a Rust program that has a `tracing` subscriber.
 #[unsafe(no_mangle)]
@@ -84,10 +86,14 @@ fn tell(callback: &Callback<Log>, record: &LogRecord) {
 
 /// Frees a logger: nothing more is told to its function. Waits for its calls under way in other threads, so hold no lock that the
 /// function takes; then its finalizer is called. It may be called from inside the function itself, and the finalizer then comes
-/// after the last call. NULL is fine.
+/// after the last call; from inside another callback it is `TIDINGS_IN_CALLBACK`. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_logger_free(logger: *mut tidings_logger) -> tidings_result {
-    entry("tidings_logger_free", || {
+    let is_own = || LOGGERS.get("logger", logger).is_ok_and(|logger| logger.callback.is_inside());
+    if callback::is_inside_any() && !logger.is_null() && !is_own() {
+        return in_callback("tidings_logger_free");
+    }
+    entry_anywhere("tidings_logger_free", || {
         let Some(gone) = LOGGERS.remove("logger", logger)? else { return Ok(()) };
         gone.callback.close();
         Ok(())

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidings_bridge::{self as bridge, Error, Started};
 
 use crate::answer::{ANSWERS, tidings_answer};
-use crate::callback::{Callback, tidings_drop};
-use crate::entry::{Result, entry, tidings_result};
+use crate::callback::{self, Callback, tidings_drop};
+use crate::entry::{Result, entry, entry_anywhere, in_callback, tidings_result};
 use crate::handle::Table;
 use crate::memory::Out;
 
@@ -19,8 +19,8 @@ pub struct tidings_port {
     _private: [u8; 0],
 }
 
-/// Told from any thread when there is something to drain, once until the next drain. It must not block, and must not
-/// call Tidings.
+/// Told from any thread when there is something to drain, once until the next drain. It must not block. Of Tidings it may call
+/// `tidings_port_free`, for its own port.
 #[allow(non_camel_case_types, reason = "C's names")]
 pub type tidings_wake = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn tidings_port_new(port: *mut *mut tidings_port) -> tidin
 }
 
 /// A port without a descriptor, which calls `wake(user_data)` when there is something to drain: from any thread, once
-/// until the next drain. `finalize(user_data)` is called once, by `tidings_port_free`, after the last wake has returned;
-/// it may be NULL.
+/// until the next drain. `finalize(user_data)` is called once, when the port was freed and the last wake has returned; it
+/// may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_port_new_with_wake(
     wake: tidings_wake,
@@ -163,20 +163,33 @@ pub unsafe extern "C" fn tidings_port_cancel(port: *const tidings_port, token: u
 }
 
 /// Frees a port and cancels what waits there. Where it has a `wake`, waits for calls of it under way in other threads, so hold no
-/// lock that it takes, and do not free it from inside. NULL is fine.
+/// lock that it takes; then its finalizer is called. It may be called from inside the `wake` itself, and the finalizer then comes
+/// after the last call; from inside another callback it is `TIDINGS_IN_CALLBACK`. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_port_free(port: *mut tidings_port) -> tidings_result {
-    entry("tidings_port_free", || {
-        if let Some(gone) = PORTS.remove("port", port)?
-            && let Some(wake) = &gone.wake
-        {
+    let is_own = || PORTS.get("port", port).is_ok_and(|port| port.is_waking());
+    if callback::is_inside_any() && !port.is_null() && !is_own() {
+        return in_callback("tidings_port_free");
+    }
+    entry_anywhere("tidings_port_free", || {
+        let Some(gone) = PORTS.remove("port", port)? else { return Ok(()) };
+        let is_waking = gone.is_waking();
+        if let Some(wake) = &gone.wake {
             wake.close();
+        }
+        if is_waking {
+            callback::let_go_later(gone);
         }
         Ok(())
     })
 }
 
 impl Port {
+    /// Whether this thread is inside of its `wake`.
+    fn is_waking(&self) -> bool {
+        self.wake.as_ref().is_some_and(|wake| wake.is_inside())
+    }
+
     fn rest(&self) -> std::sync::MutexGuard<'_, VecDeque<u64>> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use crate::entry::{Result, entry, tidings_result};
+use crate::entry::{Result, entry_anywhere, tidings_result};
 use crate::handle::Table;
 use crate::memory::Out;
 
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn tidings_text_get(
     data: *mut *const c_char,
     len: *mut usize,
 ) -> tidings_result {
-    entry("tidings_text_get", || {
+    entry_anywhere("tidings_text_get", || {
         // SAFETY: the header's conventions.
         let (data, len) = unsafe { (Out::new("data", data)?, Out::new("len", len)?) };
         let text = TEXTS.get("text", text)?;
@@ -56,5 +56,5 @@ pub unsafe extern "C" fn tidings_text_get(
 /// Frees a text. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidings_text_free(text: *mut tidings_text) -> tidings_result {
-    entry("tidings_text_free", || TEXTS.free("text", text))
+    entry_anywhere("tidings_text_free", || TEXTS.free("text", text))
 }
