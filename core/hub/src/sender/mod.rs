@@ -9,6 +9,7 @@ mod hub_tests;
 mod pool;
 #[cfg(test)]
 mod pool_tests;
+mod quiet;
 #[cfg(test)]
 mod tests;
 mod tunnel;
@@ -38,6 +39,7 @@ use crate::error::Result;
 use crate::options::Options;
 
 use self::pool::{Kept, Pool};
+use self::quiet::Quiet;
 
 /// Response head and each read of the body fit into this.
 const READ_BUFFER: usize = 16 << 10;
@@ -106,7 +108,7 @@ pub(crate) trait Net: Send + Sync + 'static {
         Box::pin(async move {
             let stream = TcpStream::connect(to).await?;
             let _ = stream.set_nodelay(true); // only latency is at stake
-            Ok(Box::new(stream) as Open)
+            Ok(Box::new(Quiet(stream)) as Open)
         })
     }
 }

@@ -111,6 +111,16 @@ fn an_answer_and_its_retry_after() {
     });
 }
 
+/// What is written is written with `MSG_NOSIGNAL`, for a host that would be ended by `SIGPIPE`; see `quiet`.
+#[test]
+fn nothing_is_written_that_could_signal() {
+    run(async {
+        let (address, _) = server(async |mut stream: TcpStream| _ = stream.read(&mut [0; 1]).await).await;
+        let stream = System.connect(address.parse().unwrap()).await.unwrap();
+        assert!(!stream.is_write_vectored());
+    });
+}
+
 #[test]
 fn nobody_listens() {
     run(async {
