@@ -10,8 +10,9 @@
  * parameters. Those are written on TIDINGS_OK only. tidings_last_error has the message of the calling thread's last failure,
  * which names the argument and the rule.
  *
- * NULL. No pointer may be NULL unless its function says so. A text or bytes of length 0 may be NULL. Every ..._free takes
- * NULL and does nothing. NULL where it must not be is TIDINGS_INVALID_ARGUMENT, never a crash.
+ * NULL. No pointer may be NULL unless its function says so. A text or bytes of length 0 may be NULL, and so may a list of
+ * count 0. Where a function says that a text may be NULL, that leaves it out, and another pointer with length 0 is the empty
+ * text. Every ..._free takes NULL and does nothing. NULL where it must not be is TIDINGS_INVALID_ARGUMENT, never a crash.
  *
  * Texts and bytes are a pointer and a length, without a NUL at the end; texts are UTF-8. Lengths of 2^31 and more are
  * refused. What is given is copied, or used during the call only: it stays the caller's.
@@ -20,7 +21,8 @@
  * ..._free of its type, in any order. Memory that Tidings allocated is never given to free(), nor the reverse.
  *
  * Handles have the types of pointers and point nowhere. One that was freed, one of another type, and one that never was is
- * TIDINGS_INVALID_ARGUMENT. What was made of an object stays usable after that object's handle is freed.
+ * TIDINGS_INVALID_ARGUMENT. What was made of an object stays usable after that object's handle is freed. A const handle is one
+ * that the function does not free; what it stands for may change.
  *
  * Threads. Every function may be called from any thread, and handles may be shared. A thread that frees a handle which
  * another is using lets that call end as it would have.
@@ -42,6 +44,10 @@
  *
  * Forks. A process that forks and uses Tidings on both sides gives tidings_before_fork and its two companions to
  * pthread_atfork; tidings_before_fork says what a child can use. All else is TIDINGS_FORKED there, and nothing hangs.
+ *
+ * Versions. TIDINGS_ABI_VERSION is the ABI that this header describes, tidings_abi_version() that of the library which was
+ * loaded. A library fits if its version is at least the header's and both have the same thousands, the major version: within
+ * one, functions, numbers, and members at the end of structures are only added.
  *
  * Structures that are filled for the caller take their sizeof, so that programs built for an older version keep working.
  * Enumerations are integers of fixed width; a number that is none is TIDINGS_INVALID_ARGUMENT.
