@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::{
     EventId, EventStore, EventStoreError, EventStream, ServerSseMessage,
 };
@@ -12,13 +13,13 @@ use tidings::proto::stream::{Cursor, Gap, StreamId};
 use tidings::{Durability, ErrorCode, Hub, Tail, Writer};
 use tokio::time::sleep;
 
+use crate::fan_out::lock;
+use crate::lost::{OPENED, Opening};
 use crate::message;
-use crate::replay::{Replay, Unknown};
+use crate::replay::{Ending, Replay, Unknown};
 
 /// The type of an event that is a message of the protocol.
 pub(crate) const MESSAGE: &str = "message";
-/// The type of the event that stands for the priming event of a stream. Never goes out.
-const OPENED: &str = "io.tidings.opened";
 
 /// How rmcp's name of a session's own stream ends, the one that is read by GET.
 const COMMON_SUFFIX: &str = ":common";
@@ -55,6 +56,8 @@ pub struct EventLog {
     scope: OnceLock<String>,
     committed: bool,
     open: Mutex<Open>,
+    /// The request that a stream is being opened for.
+    asked: Mutex<Option<RequestId>>,
     failures: AtomicU64,
     /// The session was ended: nobody reads its own stream any more.
     over: AtomicBool,
@@ -117,8 +120,9 @@ impl EventLog {
 
     /// For a session whose id is yet to be drawn.
     pub(crate) fn unscoped(hub: Hub) -> Self {
-        let (open, failures, over) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
-        Self { hub, scope: OnceLock::new(), committed: false, open, failures, over }
+        let (open, asked) = (Mutex::default(), Mutex::default());
+        let (failures, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { hub, scope: OnceLock::new(), committed: false, open, asked, failures, over }
     }
 
     /// Hands a message on only once it is committed, as the documentation of rmcp's trait asks: an event id that a client
@@ -133,6 +137,12 @@ impl EventLog {
     /// Only the first time counts.
     pub(crate) fn belongs_to(&self, scope: String) {
         drop(self.scope.set(scope));
+    }
+
+    /// Until the answer is dropped, a stream that is opened is that request's, whose id is kept with it. One at a time.
+    pub(crate) fn opening_for(&self, request: RequestId) -> OpeningFor<'_> {
+        *lock(&self.asked) = Some(request);
+        OpeningFor(self)
     }
 
     /// How many messages could not be stored, and how many streams could not be read because the store failed.
@@ -157,7 +167,7 @@ impl EventLog {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     fn failed(&self, what: &str, error: &dyn std::fmt::Display) {
@@ -182,7 +192,9 @@ impl EventLog {
         let Some(message) = &event.message else {
             // It makes the stream exist for whoever comes back with its first place, however long the tool says nothing.
             if is_new && !common {
-                append(&writer, OPENED, b"{}", false)?;
+                // One that rmcp opened for a client that left meanwhile may get the next request's; nobody knows its event ids.
+                let opening = Opening::of(lock(&self.asked).clone(), stream_id);
+                append(&writer, OPENED, &serde_json::to_vec(&opening)?, false)?;
             }
             return Ok(writer.cursor());
         };
@@ -236,6 +248,15 @@ impl EventLog {
     }
 }
 
+/// See [`EventLog::opening_for`].
+pub(crate) struct OpeningFor<'a>(&'a EventLog);
+
+impl Drop for OpeningFor<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.asked) = None;
+    }
+}
+
 /// A stream of which nobody is told anything any more.
 fn close(writer: &Writer) {
     // It may have been closed by its final response, or with its hub.
@@ -282,7 +303,10 @@ impl EventStore for EventLog {
 
     async fn replay_events_after(&self, last_event_id: &str) -> Result<EventStream, EventStoreError> {
         Ok(match self.tail(last_event_id).await {
-            Ok(Some((tail, goes_on))) => Box::pin(Replay::new(tail, goes_on)),
+            Ok(Some((tail, goes_on))) => {
+                let ending = if goes_on { Ending::None } else { Ending::of(&self.hub, self.scope()) };
+                Box::pin(Replay::new(tail, ending))
+            }
             // rmcp would answer an error with a stream of nothing, as if nothing had been missed.
             Ok(None) => Box::pin(Unknown(Some(message::frame(None, message::of_gap(Gap::UNKNOWN))))),
             Err(error) => {

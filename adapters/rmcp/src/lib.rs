@@ -7,6 +7,7 @@ mod event_log;
 mod fan_out;
 mod front;
 mod listening;
+mod lost;
 mod message;
 mod overheard;
 mod own_routes;

@@ -29,15 +29,20 @@ impl SessionRecords {
     }
 
     async fn append(&self, session: &str, kind: &str, payload: Vec<u8>, close: bool) -> tidings::Result<()> {
-        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        let event = NewEvent { kind: kind.to_owned(), payload: payload.into(), time, identity: None };
+        let event = event(kind, payload);
         let stream = self.hub.stream(scope_of(session), NAME)?;
         if close {
             return stream.close(vec![event], Durability::Process).await;
         }
         stream.append(vec![event], Durability::Process).await.map(drop)
     }
+}
+
+/// An event of now.
+pub(crate) fn event(kind: &str, payload: Vec<u8>) -> NewEvent {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    NewEvent { kind: kind.to_owned(), payload: payload.into(), time, identity: None }
 }
 
 /// Whether a session on record was ended by its client, at any process on the store.

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::session::{
     EventStore, RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
 };
 use tidings::Hub;
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex, RwLock};
 
 use crate::event_log::{EventLog, scope_of};
 use crate::overheard::Overheard;
@@ -35,6 +35,8 @@ pub struct Sessions {
 struct Session {
     manager: LocalSessionManager,
     events: Arc<EventLog>,
+    /// Held while rmcp opens a request's stream: its event store is not told whose the stream is.
+    opening: Mutex<()>,
 }
 
 type Error = LocalSessionManagerError;
@@ -69,7 +71,7 @@ impl Sessions {
         let store: Arc<dyn EventStore> = Arc::clone(&events) as _;
         let mut manager = LocalSessionManager::default().with_event_store(store);
         manager.session_config = self.config.clone();
-        Session { manager, events }
+        Session { manager, events, opening: Mutex::default() }
     }
 
     async fn find(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
@@ -136,6 +138,11 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Error> {
         let session = self.find(id).await?;
+        let _turn = session.opening.lock().await;
+        let _opening = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(session.events.opening_for(request.id.clone())),
+            _ => None,
+        };
         let frames: Frames = Box::pin(session.manager.create_stream(id, message).await?);
         Ok(frames)
     }

@@ -71,6 +71,12 @@ pub(crate) fn ended_elsewhere(ended: &Ended, call_id: &str) -> ErrorData {
     error(rpc::INTERNAL_ERROR, format!("The tool call ended as {outcome}"), Some(data))
 }
 
+/// Answered, by whoever finds it, for a request whose server is gone without an answer: the words that a task has then.
+pub(crate) fn server_lost() -> ErrorData {
+    let data = json!({"reason": Reason::ServerLost.as_str()});
+    error(rpc::INTERNAL_ERROR, "The server that ran it died", Some(data))
+}
+
 /// Answered for a request that needs the Tasks extension and did not declare it.
 pub(crate) fn tasks_undeclared() -> ErrorData {
     let extensions = JsonObject::from_iter([(TASKS_EXTENSION_ID.to_owned(), json!({}))]);

@@ -170,14 +170,14 @@ impl Client {
     }
 
     /// A request; its response is read as it comes.
-    pub async fn ask(&self, id: u32, method: &str, mut params: Value) -> Answer {
+    pub async fn ask(&self, id: impl Into<Value>, method: &str, mut params: Value) -> Answer {
         if self.version == MODERN {
             let meta = params.as_object_mut().unwrap().entry("_meta").or_insert_with(|| json!({}));
             meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
             meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
             meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "0"});
         }
-        self.post(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await
+        self.post(json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})).await
     }
 
     /// A request's answer.

@@ -4,8 +4,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tidings::proto::stream::Cursor;
 use tidings::{Hub, Publish, Tail};
 use tidings_rmcp::Adapter;
 use tokio::net::UnixStream;
@@ -126,12 +127,16 @@ async fn killed_and_restarted_a_session_goes_on() {
     let client = second.at(&client);
     // The call died with its server, and that is told.
     let request = receiver.requested(1).await;
-    let body: serde_json::Value = serde_json::from_slice(&request.body).expect("JSON");
+    let body: Value = serde_json::from_slice(&request.body).expect("JSON");
     assert_eq!(body["data"]["outcome"]["reason"], "server_lost");
-    // What its client was told is still there, and it is said that no more comes.
-    assert_eq!(client.get(Some(&begin)).await.rest().await, seen);
-    // The session needs no handshake, and its stream goes on where it was.
+    // The session needs no handshake, and its stream goes on where it was: nothing ends it.
     let mut own = client.get(acknowledged.id.as_deref()).await;
+    // What its client was told is still there, and it is said that no more comes.
+    let rest = client.get(Some(&begin)).await.rest().await;
+    assert_eq!(
+        rest.iter().map(|frame| &frame.message).collect::<Vec<_>>(),
+        [&seen[0].message, &seen[1].message, &lost(json!(7))]
+    );
     let result = client.call(8, "steps", json!({"n": 0}), Some(config)).await.answer().await;
     assert_eq!(result["result"]["content"][0]["text"], "0 steps");
     let next = own.next().await.expect("the next acknowledgement");
@@ -143,6 +148,65 @@ async fn killed_and_restarted_a_session_goes_on() {
     }
     let updated = own.next().await.expect("it is told");
     assert_eq!((updated.method(), &updated.message["params"]), ("notifications/resources/updated", &uri));
+}
+
+/// What is answered for a server that died.
+fn lost(id: Value) -> Value {
+    let error = json!({"code": -32603, "message": "The server that ran it died", "data": {"reason": "server_lost"}});
+    json!({"jsonrpc": "2.0", "id": id, "error": error})
+}
+
+/// A call whose server was killed is answered by whoever its client asks, once for all who ask: its client has no reason to come
+/// again. Calls that run at the same time, of which one has said nothing yet, each get their own.
+#[tokio::test]
+async fn a_call_whose_server_was_killed_is_answered() {
+    let dir = TempDir::new().expect("a folder");
+    let first = Server::start(dir.path(), 1).await;
+    let client = Client::legacy(&first.socket).await;
+    let call = |tool, n| json!({"name": tool, "arguments": {"n": n}, "_meta": {"progressToken": n}});
+    let mut said = client.ask(7, "tools/call", call("steps", 4)).await;
+    let begin = said.any().await.expect("a priming event").id.expect("its id");
+    let seen = said.next().await.expect("a step");
+    let (silent, other) =
+        tokio::join!(client.ask("7", "tools/call", call("wait", 5)), client.ask(9, "tools/call", call("wait", 6)));
+    let mut begun = Vec::new();
+    for mut answer in [silent, other] {
+        begun.push(answer.any().await.expect("a priming event").id.expect("its id"));
+    }
+    let hub = Hub::with(&database(dir.path()), options()).expect("a hub");
+    let scope = format!("session:{}", client.session());
+    for (id, count) in [(&begin, 1), (&begun[0], 0), (&begun[1], 0)] {
+        // From the event on that stands for the priming event.
+        let mut start = Cursor::parse(id).expect("a cursor");
+        start.next = 0;
+        timeout(HANG, async {
+            while hub.resume(&scope, &start.to_string()).is_err() {
+                sleep(std::time::Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .expect("it is committed");
+        committed(&mut hub.resume(&scope, &start.to_string()).expect("the call's stream"), 1 + count).await;
+    }
+    drop(first);
+
+    let (second, third) = (Server::start(dir.path(), 2).await, Server::start(dir.path(), 3).await);
+    let (here, there) = (second.at(&client), third.at(&client));
+    let seen_id = seen.id.as_deref();
+    let (one, other) =
+        tokio::join!(async { here.get(seen_id).await.rest().await }, async { there.get(seen_id).await.rest().await });
+    assert_eq!(one.iter().map(|frame| &frame.message).collect::<Vec<_>>(), [&lost(json!(7))]);
+    assert_eq!(one, other, "to the event id");
+    assert_eq!(here.get(seen_id).await.rest().await, one, "it is the same later");
+    let whole = there.get(Some(&begin)).await.rest().await;
+    assert_eq!(whole.iter().map(|frame| &frame.text).collect::<Vec<_>>(), [&seen.text, &one[0].text]);
+    assert_eq!(whole[1], one[0]);
+    assert_eq!(here.get(whole[0].id.as_deref()).await.rest().await, one, "the step's place is the same by either id");
+    assert_eq!(here.get(one[0].id.as_deref()).await.rest().await, [], "nothing comes after it");
+    for (begun, id) in begun.iter().zip([json!("7"), json!(9)]) {
+        let told = there.get(Some(begun)).await.rest().await;
+        assert_eq!(told.iter().map(|frame| &frame.message).collect::<Vec<_>>(), [&lost(id)]);
+    }
 }
 
 /// A task that dies with its server: whoever listens for it at another process is told how it ended.
@@ -184,7 +248,7 @@ async fn what_is_sent_into_a_session_that_was_ended_elsewhere_is_not_delivered()
     client.with_socket(&other.socket).delete().await;
     one.desk.open();
     let delivery = timeout(HANG, place.next()).await.expect("it is told").expect("the place is open");
-    let body: serde_json::Value = serde_json::from_slice(&delivery.body).expect("JSON");
+    let body: Value = serde_json::from_slice(&delivery.body).expect("JSON");
     assert_eq!((&body["name"], &body["data"]["route"]), (&json!("tool_call.completed"), &json!("next")));
     assert!(delivery.confirm());
     assert_eq!(client.ask(2, "ping", json!({})).await.status, 404, "it is over everywhere");
