@@ -19,6 +19,7 @@ def fast_server(stage: Stage, **options: Any) -> FastMCP[Any]:
     async def steps(ctx: Context, count: int = 0, hold_at: int = -1, size: int = 0) -> str:
         assert ctx.request_context is not None
         stage.params.append(dict(ctx.request_context._srctx.params or {}))
+        stage.metas.append(dict(ctx.request_context.meta or {}))
         return await stage.steps(ctx, count, hold_at, size)
 
     @server.tool

@@ -26,6 +26,8 @@ class Stage:
         """Opened by `steps` when it has said everything."""
         self.params: list[dict[str, Any]] = []
         """The parameters each call reached a tool with."""
+        self.metas: list[dict[str, Any]] = []
+        """And the `_meta` that the SDK shows to the tool."""
 
     async def steps(self, reporter: Any, count: int, hold_at: int, size: int = 0) -> str:
         """Report `count` steps; wait at the gate after `hold_at` of them (never, if negative)."""

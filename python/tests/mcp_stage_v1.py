@@ -20,12 +20,17 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 
+def meta_of(ctx: Any) -> dict[str, Any]:
+    return {} if ctx.meta is None else dict(ctx.meta.model_dump())
+
+
 def fast_server(stage: Stage, **options: Any) -> FastMCP:
     server = FastMCP("test", log_level="CRITICAL", **options)
 
     @server.tool()
     async def steps(ctx: Context, count: int = 0, hold_at: int = -1, size: int = 0) -> str:
         stage.params.append({"name": "steps", "arguments": {"count": count}})
+        stage.metas.append(meta_of(ctx.request_context))
         return await stage.steps(ctx, count, hold_at, size)
 
     @server.tool()
@@ -79,6 +84,7 @@ def low_level_server(stage: Stage) -> Server:
     async def call_tool(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
         if name == "steps":
             stage.params.append({"name": name, "arguments": {"count": arguments.get("count", 0)}})
+            stage.metas.append(meta_of(server.request_context))
             text = await stage.steps(
                 Reporter(server), arguments.get("count", 0), arguments.get("hold_at", -1), arguments.get("size", 0)
             )

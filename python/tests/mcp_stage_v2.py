@@ -22,6 +22,7 @@ def mcp_server(stage: Stage, **options: Any) -> MCPServer:
     @server.tool()
     async def steps(ctx: Context[Any, Any], count: int = 0, hold_at: int = -1, size: int = 0) -> str:
         stage.params.append(dict(ctx.request_context.params or {}))
+        stage.metas.append(dict(ctx.request_context.meta or {}))
         return await stage.steps(ctx.session, count, hold_at, size)
 
     @server.tool()
@@ -61,6 +62,7 @@ def low_level_server(stage: Stage) -> Server[Any]:
         arguments = params.arguments or {}
         if params.name == "steps":
             stage.params.append(dict(ctx.params or {}))
+            stage.metas.append({**(ctx.meta or {}), **(params.meta or {})})
             text = await stage.steps(
                 ctx.session, arguments.get("count", 0), arguments.get("hold_at", -1), arguments.get("size", 0)
             )

@@ -223,6 +223,7 @@ class Client:
         self.headers = headers or {}
         self.session: str | None = None
         self.initialized: Any = None
+        self.encode: Callable[[Any], str] = json.dumps
         if era != MODERN:
             answer = self.post(
                 {
@@ -244,7 +245,7 @@ class Client:
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         if self.session is not None or self.era == MODERN:
             headers["mcp-protocol-version"] = self.era
-        return self._request("POST", json.dumps(body), {**headers, **(extra or {})}, timeout)
+        return self._request("POST", self.encode(body), {**headers, **(extra or {})}, timeout)
 
     def get(self, last_event_id: str | None = None, *, timeout: float = WAIT) -> Answer:
         headers = {"accept": "text/event-stream", "mcp-protocol-version": self.era}

@@ -4,7 +4,8 @@ Works with any client library, as it only makes and reads JSON values::
 
     capabilities = client.capability()                          # into the client's own capabilities
     config = client.config(client.webhook("https://me.example/hook", secret=secret, triggers=["completed", "failed"]))
-    await session.call_tool(…)                                  # with {"notificationConfig": config} in its params
+    await session.call_tool(…)                                  # with {"notificationConfig": config} in its params,
+                                                                # or meta={client.EXTENSION: config}
     told = client.acknowledgement(result["_meta"])
 """
 
@@ -44,7 +45,8 @@ CONFIG: Final = "notificationConfig"
 """The key in the parameters of `tools/call` (SEP-992)."""
 
 EXTENSION: Final = "io.tidings/notification-config"
-"""The same capability under the key for extensions."""
+"""The same capability under the key for extensions; and the key of a config in the ``_meta`` of `tools/call`, where an SDK has
+no room for it in the parameters."""
 
 ACKNOWLEDGED: Final = "notifications/config/acknowledged"
 """The notification that acknowledges a config before its tool runs."""

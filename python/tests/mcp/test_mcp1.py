@@ -103,6 +103,28 @@ def test_the_tool_does_not_see_the_config(stage: Stage, hub: Hub, serve: Callabl
     assert request.params.model_extra == {"other": {"kept": 1}}
 
 
+def test_nor_a_config_in_the_meta_of_a_call_that_is_to_be_a_task(
+    stage: Stage, hub: Hub, serve: Callable[..., Served]
+) -> None:
+    server = server_of("Server", stage)
+    seen: list[types.CallToolRequest] = []
+    inner = server.request_handlers[types.CallToolRequest]
+
+    async def spy(request: types.CallToolRequest) -> Any:
+        seen.append(request)
+        return await inner(request)
+
+    server.request_handlers[types.CallToolRequest] = spy
+    tidings.mcp.attach(server, hub, routes=["webhook"])
+    client = Client(serve(server).port, LEGACY)
+    params = {"name": "steps", "arguments": {}, "task": {"ttl": 60_000}}
+    client.request("tools/call", params, kept=1, **{"io.tidings/notification-config": None}).rest()
+    [request] = seen
+    assert request.params.meta is not None
+    assert request.params.meta.model_extra == {"kept": 1}
+    assert stage.metas == [{"kept": 1, "progressToken": None}]
+
+
 def test_a_session_without_sessions_believes_no_header(
     receiver: Receiver, hub: Hub, stage: Stage, serve: Callable[..., Served]
 ) -> None:

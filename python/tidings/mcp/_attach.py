@@ -95,12 +95,12 @@ def attach(
     A client may also resume at another process on the same store, or after a restart (`resume_front=False` leaves that be).
 
     `routes` names the route types that clients may use in ``notificationConfig`` (``["webhook"]``). Then, for every
-    ``tools/call`` that carries one, on both protocol eras: it is accepted whole or refused whole with -32602 and
-    ``data.faults``, before the tool runs; an accepted one is on disk and acknowledged before the tool runs, and
-    again in the result's ``_meta``; the tool does not see it; the call ends in exactly one outcome, which is on
-    disk (at most 2 s of waiting) before the result is returned. The client may go away: the call runs on, for at
-    most `detached_limit` seconds, at most `max_detached` for each principal (callers without a session or a login
-    share one such count); beyond that it is cancelled. A client that cancels cancels the tool.
+    ``tools/call`` that carries one, or the same under the extension's name in its ``_meta``, on both protocol eras: it is
+    accepted whole or refused whole with -32602 and ``data.faults``, before the tool runs; an accepted one is on disk and
+    acknowledged before the tool runs, and again in the result's ``_meta``; the tool does not see it; the call ends in
+    exactly one outcome, which is on disk (at most 2 s of waiting) before the result is returned. The client may go away:
+    the call runs on, for at most `detached_limit` seconds, at most `max_detached` for each principal (callers without a
+    session or a login share one such count); beyond that it is cancelled. A client that cancels cancels the tool.
 
     `routes` may also name ``message`` (a notification into the calling session), ``callback`` and the types that
     `Hub.register_route_type` added, which are served while the server runs, and ``signal`` (Linux, stdio: the peer's process

@@ -28,7 +28,7 @@ from ._calls import Limits, WatchedCall
 from ._event_store import EventStore
 from ._nursery import Nurseries, Nursery
 from ._peers import Peer
-from ._request1 import Handler, Request1
+from ._request1 import Handler, Request1, config_taken
 from ._routing import Routing
 from ._task_policy import Tasks
 from ._timeouts import Timeout, limit_of
@@ -194,13 +194,14 @@ class _Watch:
     async def call(self, handler: Handler, request: types.CallToolRequest) -> types.ServerResult:
         """One ``tools/call``."""
         seconds = limit_of(self._timeout, request.params.name)
+        in_meta = config_taken(request)
         # A call that asked to become a task of the 2025-11-25 experiment answers before it has done anything.
         if self._routing and request.params.task is None:
             ctx = _lowlevel.request_ctx.get()
-            asked = Request1(ctx, request, handler)
+            asked = Request1(ctx, request, handler, in_meta)
             nursery = self._nurseries.current(ctx.lifespan_context)
             peer = asked.peer(self._routing, nursery)
-            brings = self._routing.offers and _wire.CONFIG in (request.params.model_extra or {})
+            brings = self._routing.offers and _wire.CONFIG in asked.params
             if brings or self._routing.default_config(request.params.name, peer) is not None:
                 return await self._watch(asked, nursery, peer, seconds)
         if seconds is None:

@@ -18,7 +18,7 @@ from ._calls import Limits, WatchedCall
 from ._nursery import Nurseries
 from ._peers import Peer
 from ._principal import principal_of
-from ._request2 import Request2, peer_of
+from ._request2 import Request2, config_moved, peer_of
 from ._routing import Routing
 from ._task_call import TaskCall
 from ._task_methods import asker, declared, undeclared
@@ -58,6 +58,7 @@ class Middleware:
         """One inbound request or notification."""
         method = ctx.method
         if method == "tools/call":
+            ctx = config_moved(ctx, keep=self._routing.offers)
             if self._tasks is not None and (call := self._task_call(ctx, call_next, self._tasks)) is not None:
                 return await call.respond()
             if self._routing and self._is_served(ctx) and (watched := self._watched(ctx, call_next)) is not None:

@@ -31,19 +31,30 @@ _STAND_IN: Final = "connection:"
 _stand_ins: Final[weakref.WeakKeyDictionary[ServerSession, str]] = weakref.WeakKeyDictionary()
 
 
+def config_taken(request: types.CallToolRequest) -> dict[str, Any]:
+    """Takes a config out of the ``_meta`` of a ``tools/call``, so that its tool does not see it: the config as a member of the
+    parameters, or nothing. The `RequestContext` has the same ``_meta``."""
+    meta = request.params.meta
+    extra = None if meta is None else meta.model_extra
+    return {_wire.CONFIG: extra.pop(_wire.EXTENSION)} if extra and _wire.EXTENSION in extra else {}
+
+
 class Request1:
     """See `Request`."""
 
     modern: Final = False
 
-    def __init__(self, ctx: RequestContext, request: types.CallToolRequest, handler: Handler) -> None:
+    def __init__(
+        self, ctx: RequestContext, request: types.CallToolRequest, handler: Handler, in_meta: dict[str, Any]
+    ) -> None:
         self._ctx = ctx
         self._request = request
         self._handler = handler
         # The only one that knows of a cancellation by the client.
         self._responder = ctx.session._in_flight.get(ctx.request_id)
         self.id = ctx.request_id
-        self.params = {"name": request.params.name, **(request.params.model_extra or {})}
+        # A config in the parameters is preferred to one in the `_meta`, whatever it is.
+        self.params = {"name": request.params.name, **in_meta, **(request.params.model_extra or {})}
         self.session_id = _session_id(ctx)
 
     def principal(self) -> tuple[str, str]:

@@ -35,6 +35,24 @@ def peer_of(connection: Connection, routing: Routing, nursery: Nursery, *, over_
     return found
 
 
+def config_moved(ctx: ServerRequestContext[Any, Any], *, keep: bool) -> ServerRequestContext[Any, Any]:
+    """The same ``tools/call`` with a config in its ``_meta`` where the others have it, or without that unless `keep`: its tool
+    does not see it. One in the parameters is preferred, whatever it is."""
+    params = ctx.params or {}
+    given = params.get("_meta")
+    if not isinstance(given, Mapping) or _wire.EXTENSION not in given:
+        return ctx
+    moved = {**params, "_meta": _without_extension(given)}
+    if keep:
+        moved.setdefault(_wire.CONFIG, given[_wire.EXTENSION])
+    meta = None if ctx.meta is None else cast(RequestParamsMeta, _without_extension(ctx.meta))
+    return replace(ctx, params=moved, meta=meta)
+
+
+def _without_extension(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in meta.items() if key != _wire.EXTENSION}
+
+
 class Request2:
     """See `Request`."""
 

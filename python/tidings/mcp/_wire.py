@@ -20,7 +20,8 @@ CONFIG: Final = "notificationConfig"
 """The key in the parameters of ``tools/call`` and in the capabilities (SEP-992)."""
 
 EXTENSION: Final = "io.tidings/notification-config"
-"""The same capability under the key the protocol keeps for extensions."""
+"""The same capability under the key the protocol keeps for extensions. The same key in the ``_meta`` of a ``tools/call`` may
+hold the config, for clients whose SDK has no room for it in the parameters."""
 
 ACKNOWLEDGED_METHOD: Final = "notifications/config/acknowledged"
 ACKNOWLEDGED_META: Final = "io.tidings/acknowledged"
