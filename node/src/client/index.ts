@@ -5,7 +5,7 @@
  * ```ts
  * const capabilities = client.capability();                 // into the client's own capabilities
  * const config = client.config([client.webhook("https://me.example/hook", { secret, triggers: ["completed", "failed"] })]);
- * // tools/call with { notificationConfig: config } in its params
+ * // tools/call with { notificationConfig: config } in its params, or { _meta: { [client.EXTENSION]: config } }
  * const told = client.acknowledgement(result._meta);
  * ```
  *
@@ -16,7 +16,10 @@ import { Hub } from "../hub";
 
 /** The key in the parameters of `tools/call` (SEP-992). */
 export const CONFIG = "notificationConfig";
-/** The same capability under the key for extensions. */
+/**
+ * The same capability under the key for extensions; and the key of a config in the `_meta` of `tools/call`, where an SDK has no
+ * room for it in the parameters.
+ */
 export const EXTENSION = "io.tidings/notification-config";
 /** The notification that acknowledges a config before its tool runs. */
 export const ACKNOWLEDGED = "notifications/config/acknowledged";

@@ -3,6 +3,7 @@ import type { Change, Fanout } from "../fanout";
 import { InvalidArgumentError } from "../errors";
 import { Hub } from "../hub";
 import { serveCallMethods } from "./call-methods";
+import { configMoved } from "./config-place";
 import { requestOf } from "./context";
 import { Doorbell } from "./doorbell";
 import { SessionEventStore } from "./event-store";
@@ -75,9 +76,9 @@ const attached = new WeakMap<object, Hub>();
  * With nothing named, its sessions are registered, so that `notify` reaches them: each that completed its handshake, for what
  * the server declares that it tells, and for the resources it subscribed to.
  *
- * `routes`: tool calls that bring a `notificationConfig` (SEP-992) are watched. A config is accepted whole or refused whole
- * (-32602, `data.faults`) before the tool runs, acknowledged before it runs and again in the result's `_meta`. The call ends in
- * exactly one outcome, and goes on when its client's connection is lost.
+ * `routes`: tool calls that bring a `notificationConfig` (SEP-992), or the same under the extension's name in their `_meta`, are
+ * watched. A config is accepted whole or refused whole (-32602, `data.faults`) before the tool runs, acknowledged before it runs and
+ * again in the result's `_meta`. The call ends in exactly one outcome, and goes on when its client's connection is lost.
  *
  * `tasks`: a call that takes longer than two seconds is answered with a task, whose record is on disk by then, and which the
  * client asks for by its id, also after a restart. `tasksStream` adds the task's progress, log and what the tool emits by
@@ -113,6 +114,8 @@ export function attach(server: AnyServer, hub: Hub, options: AttachOptions = {})
   }
   const watches = routing.offers || tasks !== undefined || options.defaultRoutes !== undefined;
   if (watches) watchCalls(sdk, handlers, hub, options, routing, tasks, placeOf);
+  // Next to last, so that what looks for a config finds it.
+  handlers.around("tools/call", (message, context, next) => next(...configMoved(message, context, routing.offers)));
   keepSessions(sdk, handlers, hub, principal);
   if (fanout) {
     followPeers(sdk, handlers, hub, principal);

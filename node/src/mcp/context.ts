@@ -90,6 +90,15 @@ function text(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
+/** The context with another `_meta`, where it has one. */
+export function withMeta(context: Context, changed: (meta: Meta) => Meta): Context {
+  if ("mcpReq" in context) {
+    const { mcpReq } = context;
+    return mcpReq._meta === undefined ? context : { ...context, mcpReq: { ...mcpReq, _meta: changed(mcpReq._meta) } };
+  }
+  return context._meta === undefined ? context : { ...context, _meta: changed(context._meta) };
+}
+
 export function requestOf(context: Context): Request {
   if ("mcpReq" in context) {
     const { mcpReq, sessionId, http } = context;

@@ -7,7 +7,10 @@ export const INTERNAL_ERROR = -32603;
 
 /** The key in the parameters of `tools/call` and in the capabilities (SEP-992). */
 export const CONFIG = "notificationConfig";
-/** The same capability under the key that the protocol keeps for extensions. */
+/**
+ * The same capability under the key that the protocol keeps for extensions. The same key in the `_meta` of a `tools/call` may hold
+ * the config, for clients whose SDK has no room for it in the parameters.
+ */
 export const EXTENSION = "io.tidings/notification-config";
 export const ACKNOWLEDGED_METHOD = "notifications/config/acknowledged";
 export const ACKNOWLEDGED_META = "io.tidings/acknowledged";

@@ -46,7 +46,11 @@ class Stdio {
   }
 
   send(message) {
-    this.process.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+    this.write(JSON.stringify({ jsonrpc: "2.0", ...message }));
+  }
+
+  write(text) {
+    this.process.stdin.write(`${text}\n`);
   }
 
   /** The answer to a request that is out, or about to be. */
@@ -83,6 +87,23 @@ class Stdio {
     const config = { routes: routes.map((route, n) => ({ id: `r${n}`, triggers: ["completed"], ...route })) };
     return this.request("tools/call", { name: "noop", arguments: {}, notificationConfig: config });
   }
+}
+
+for (const sdk of ["1", "2", "serve"]) {
+  test(`${sdk}: the names in a request may be escaped`, async (t) => {
+    const server = new Stdio(t, sdk);
+    await server.initialize();
+    const config = JSON.stringify({ routes: [{ id: "r", type: "message", triggers: ["completed"] }] });
+    // PHP's encoder, for one, writes each slash as `\/`.
+    const given = [`"_meta":{"io.tidings\\/notification\\u002dconfig":${config}}`, `"notification\\u0043onfig":${config}`];
+    for (const [id, params] of given.entries()) {
+      const answer = server.answer(`own ${id}`);
+      server.write(`{"jsonrpc":"2.0","id":"own ${id}","method":"tools\\/call","params":{"name":"noop","arguments":{},${params}}}`);
+      assert.deepEqual((await answer).result._meta["io.tidings/acknowledged"].acceptedRoutes, ["r"]);
+      await server.next(ACKNOWLEDGED);
+      await server.next(TRIGGERED);
+    }
+  });
 }
 
 const onLinux = { skip: process.platform === "linux" ? false : "routes of type signal need Linux" };
