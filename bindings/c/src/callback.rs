@@ -4,7 +4,7 @@
 //! go of from inside itself, the thread that is in the last call does that when it has returned.
 //!
 //! They are called in the middle of things, under whatever lock there is: so nothing but that may be called from inside
-//! ([`is_inside_any`]), and all else is refused before it can wait for itself.
+//! (`is_inside_any`), and all else is refused before it can wait for itself.
 
 use std::any::Any;
 use std::cell::RefCell;
