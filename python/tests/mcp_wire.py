@@ -208,6 +208,9 @@ class Answer:
 class Client:
     """A client of one era, without any of the SDK's own habits."""
 
+    encode: Callable[[Any], str] = staticmethod(json.dumps)
+    """Of the class: some tests make clients of sessions that are there already."""
+
     def __init__(
         self,
         port: int,
@@ -223,7 +226,6 @@ class Client:
         self.headers = headers or {}
         self.session: str | None = None
         self.initialized: Any = None
-        self.encode: Callable[[Any], str] = json.dumps
         if era != MODERN:
             answer = self.post(
                 {
