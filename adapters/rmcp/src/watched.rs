@@ -133,7 +133,8 @@ impl<H: ServerHandler> Watched<H> {
         params: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let config = if self.terms.routes.is_empty() { None } else { config_of(&mut context) };
+        // Taken out in any case: a tool does not see it.
+        let config = config_of(&mut context).filter(|_| !self.terms.routes.is_empty());
         let tasks = self.tasks.as_ref().filter(|tasks| tasks.mode(&params.name) != TaskMode::Never);
         let declared = declares_tasks(&context);
         let modern = is_modern(&context);

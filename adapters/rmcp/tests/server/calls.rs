@@ -190,25 +190,44 @@ async fn the_capability_is_advertised() {
     assert_eq!(said["result"]["capabilities"]["extensions"], expected);
 }
 
-/// rmcp's own client, whose types have no room for a config but in `_meta`.
-#[tokio::test]
-async fn rmcps_own_client_brings_its_config_in_meta() {
-    let stand = Stand::start(Options::default(), callbacks);
-    let place = place(&stand);
+/// What rmcp's own client, whose types have no room for a config but in `_meta`, is answered with one there under each name.
+async fn with_config_in_meta(stand: &Stand) -> Vec<Value> {
     let transport =
         StreamableHttpClientTransport::from_unix_socket(stand.socket.to_str().unwrap(), "http://localhost/mcp");
     let client = ().serve(transport).await.expect("a client");
+    let mut results = Vec::new();
     for name in ["io.tidings/notification-config", "notificationConfig"] {
         let mut params = CallToolRequestParams::new("seen");
         let mut meta = RequestMetaObject::new();
         meta.0.0.insert(name.to_owned(), told(&["completed"]));
+        meta.0.0.insert("kept".to_owned(), json!(1));
         params.set_meta(meta);
         let result = timeout(HANG, client.call_tool(params)).await.expect("an answer").expect("a result");
         let result = serde_json::to_value(result).unwrap();
+        let seen = result["content"][0]["text"].as_str().unwrap();
+        assert!(seen.contains("kept") && !seen.contains(name), "{seen}");
+        results.push(result);
+    }
+    client.cancel().await.expect("it ends");
+    results
+}
+
+#[tokio::test]
+async fn a_config_in_meta_is_taken() {
+    let stand = Stand::start(Options::default(), callbacks);
+    let place = place(&stand);
+    for result in with_config_in_meta(&stand).await {
         assert_eq!(result["_meta"]["io.tidings/acknowledged"]["acceptedRoutes"], json!(["r"]));
         assert_eq!(next(&place).await["name"], "tool_call.completed");
     }
-    client.cancel().await.expect("it ends");
+}
+
+#[tokio::test]
+async fn a_config_in_meta_is_no_tools_to_see_where_no_routes_are_offered() {
+    let stand = Stand::start(Options::default(), |adapter| adapter);
+    for result in with_config_in_meta(&stand).await {
+        assert_eq!(result["_meta"]["io.tidings/acknowledged"], Value::Null);
+    }
 }
 
 /// In a session progress is its call's by its token; with a request of its own, whatever its peer is told goes to the client too.
