@@ -85,7 +85,8 @@ def test_a_handler_that_is_registered_later_is_watched_too(
     assert receiver.next()["data"]["outcome"]["result"] == answer["result"]
 
 
-def test_the_tool_does_not_see_the_config(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
+def watching(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> tuple[Client, list[types.CallToolRequest]]:
+    """A client of a server with routes, and the calls that come to its handler."""
     server = server_of("Server", stage)
     seen: list[types.CallToolRequest] = []
     inner = server.request_handlers[types.CallToolRequest]
@@ -96,7 +97,11 @@ def test_the_tool_does_not_see_the_config(stage: Stage, hub: Hub, serve: Callabl
 
     server.request_handlers[types.CallToolRequest] = spy
     tidings.mcp.attach(server, hub, routes=["webhook"])
-    client = Client(serve(server).port, LEGACY)
+    return Client(serve(server).port, LEGACY), seen
+
+
+def test_the_tool_does_not_see_the_config(stage: Stage, hub: Hub, serve: Callable[..., Served]) -> None:
+    client, seen = watching(stage, hub, serve)
     config = {"routes": [{"id": "a", "type": "webhook", "endpoint": "https://example.com/", "triggers": ["completed"]}]}
     client.call("steps", notificationConfig=config, other={"kept": 1}).rest()
     [request] = seen
@@ -106,17 +111,7 @@ def test_the_tool_does_not_see_the_config(stage: Stage, hub: Hub, serve: Callabl
 def test_nor_a_config_in_the_meta_of_a_call_that_is_to_be_a_task(
     stage: Stage, hub: Hub, serve: Callable[..., Served]
 ) -> None:
-    server = server_of("Server", stage)
-    seen: list[types.CallToolRequest] = []
-    inner = server.request_handlers[types.CallToolRequest]
-
-    async def spy(request: types.CallToolRequest) -> Any:
-        seen.append(request)
-        return await inner(request)
-
-    server.request_handlers[types.CallToolRequest] = spy
-    tidings.mcp.attach(server, hub, routes=["webhook"])
-    client = Client(serve(server).port, LEGACY)
+    client, seen = watching(stage, hub, serve)
     params = {"name": "steps", "arguments": {}, "task": {"ttl": 60_000}}
     client.request("tools/call", params, kept=1, **{"io.tidings/notification-config": None}).rest()
     [request] = seen
